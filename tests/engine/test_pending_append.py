@@ -69,10 +69,7 @@ def test_what_is_held_goes_with_the_next_row(rows: PendingAppend) -> None:
     assert there == [["ingest", "plan"]]
 
 
-@pytest.mark.parametrize("begins", [PendingAppend.begin, PendingAppend.settled])
-def test_what_is_held_is_appended_alone_where_nothing_follows_or_somebody_waits(
-    rows: PendingAppend, begins: Callable[[PendingAppend], None]
-) -> None:
+def test_what_is_held_is_appended_alone_where_nothing_follows(rows: PendingAppend) -> None:
     there: list[list[str]] = []
 
     def record(*given: OwnRow) -> None:
@@ -80,7 +77,9 @@ def test_what_is_held_is_appended_alone_where_nothing_follows_or_somebody_waits(
 
     with rows.round():
         rows.append(record, _row("ingest"), holds=True)
-        begins(rows)
+        rows.settled()
+        assert there == []
+        rows.begin()
         rows.settled()
         rows.append(record, _row("plan"), waits=True)
         assert there == [["ingest"], ["plan"]]
@@ -94,6 +93,47 @@ def test_what_is_held_is_appended_alone_where_nothing_follows_or_somebody_waits(
 def test_what_is_held_fails_as_the_row_does_that_it_goes_with(rows: PendingAppend) -> None:
     with pytest.raises(ValueError, match="no row"), rows.round(lambda error: KeyError(f"because of {error}")):
         _held_and_planned(rows)
+
+
+def test_nothing_is_held_while_the_driver_is_at_work(rows: PendingAppend) -> None:
+    there: list[list[str]] = []
+
+    def record(*given: OwnRow) -> None:
+        there.append([one.kind for one in given])
+
+    with rows.round():
+        rows.append(record, _row("ingest"), holds=True)
+        with rows.at_once():
+            rows.settled()
+            assert there == [["ingest"]]
+            rows.append(record, _row("ingest"), holds=True)
+            rows.settled()
+            assert there == [["ingest"]] * 2
+        rows.append(record, _row("ingest"), holds=True)
+        rows.settled()
+        assert there == [["ingest"]] * 2
+    with rows.at_once():
+        rows.append(record, _row("ingest"), holds=True)
+    assert there == [["ingest"]] * 4
+
+
+def test_what_is_held_is_there_whatever_else_ends_the_round(rows: PendingAppend) -> None:
+    there: list[list[str]] = []
+
+    def record(*given: OwnRow) -> None:
+        there.append([one.kind for one in given])
+
+    with pytest.raises(KeyError):
+        _held_in_a_round_that_fails(rows, record)
+    assert there == [["ingest"]]
+    with pytest.raises(Fenced):
+        _held_in_a_round_that_fails(rows, _is_fenced)
+
+
+def _held_in_a_round_that_fails(rows: PendingAppend, record: Callable[..., None]) -> None:
+    with rows.round():
+        rows.append(record, _row("ingest"), holds=True)
+        raise KeyError
 
 
 def _held_and_planned(rows: PendingAppend) -> None:
@@ -157,7 +197,7 @@ def _fails(*_: OwnRow) -> None:
     raise ValueError(msg)
 
 
-def _is_fenced() -> None:
+def _is_fenced(*_: OwnRow) -> None:
     msg = "a newer driver"
     raise Fenced(msg)
 

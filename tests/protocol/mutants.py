@@ -134,11 +134,9 @@ def _a1(topic: str, _: int, seq: int) -> Transaction:
     return Transaction(f"bronze/{topic}", 1 if topic == "b" else seq)
 
 
-def _said_at_once(turn: Turn, cycle: int, semantics: str, since: StoredState | None) -> Steps[StoredState]:
-    place = keeping.free_place("state", cycle, semantics, since)
-    yield Overwrite(place, since, turn)
-    yield from keeping.say(turn, "state", place)
-    return place
+def _said_at_once(turn: Turn, cycle: int, semantics: str, since: StoredState | None) -> Steps[None]:
+    yield Overwrite(keeping.free_place("state", cycle, semantics, since), since, turn)
+    yield from keeping.stored(turn, cycle, semantics, since)
 
 
 DUEL, LOST, CRASH, ROUNDS = (

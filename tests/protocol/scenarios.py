@@ -123,9 +123,10 @@ FORGOTTEN: Final = Scenario(
     alone=True,
 )
 STORED: Final = Scenario(
-    "a driver that stores while it publishes crashes, another one goes on",
+    "a driver of two rounds that stores while it publishes crashes, another one goes on",
     (STORES, STORES),
-    topics={"a": "r", "b": "r"},
+    rounds=2,
+    topics={"a": "rr", "b": ""},
     ends=(1, 0),
     left={"starts": 2, "crashes": 1},
 )

@@ -151,6 +151,7 @@ class Cycles:
             run.reporter.timed("join"),
             self.topics.watched(plan, repeated=repeated),
             self._recorded(),
+            self._pending.at_once(),
             coded_errors(),
         ):
             self.counts.require_share(run.settings.max_bad_share)
@@ -227,18 +228,18 @@ class Cycles:
 
     # --- close -----------------------------------------------------------------------------------------------------
 
-    def finish(self) -> None:
-        """Closes the last cycle, if it is open and has been executed."""
+    def finish(self, *, logs: bool = True) -> None:
+        """Closes the last cycle, if it is open and has been executed; and `logs` it, if that is due."""
         at = machines.At(self.last.plan, self.last.state, ())
-        commands.carry_out(machines.close(self.run.ledger.turn, at), lambda _: self._finish())
+        commands.carry_out(machines.close(self.run.ledger.turn, at), lambda _: self._finish(logs=logs))
 
-    def _finish(self) -> None:
+    def _finish(self, *, logs: bool) -> None:
         summary = self._summary()
         with self.run.reporter.timed("finish"):
             self.run.ledger.record_done(self.run.spark, summary.cycle, summary.as_dict())
             self._closed(summary)
             with concurrently(self.run.spark) as begin:
-                logged = begin(self.write_events) if self.events.due else None
+                logged = begin(self.write_events) if logs and self.events.due else None
                 self._refresh()
             if logged is not None:
                 logged.result()
@@ -250,7 +251,7 @@ class Cycles:
     def close_left(self) -> None:
         """Closes a cycle that an earlier round has left, if that is not in the ledger: the plan may not be there that says so."""
         if self.last.state == "left":
-            self.finish()
+            self.finish(logs=False)
         elif self._left is not None:
             self.run.ledger.record_done(self.run.spark, self._left.cycle, self._left.as_dict())
 

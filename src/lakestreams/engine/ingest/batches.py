@@ -166,6 +166,7 @@ class _Batch:
         writer = self._writer
         match command:
             case commands.Wait():
+                writer.handed.pending.begin()
                 writer.handed.pending.settled()
             case commands.Together(appends):
                 with self._parts(several=len(appends) > 1) as part:

@@ -6,7 +6,8 @@ the next driver closes it (`machines.recover`). The plan may be there, and is ex
 There is one such batch and one such plan at most. Nothing of the next batch is in bronze before the row is there, and the next
 plan waits for the cycle. What a round has begun here is done when it ends, and fails it.
 
-A batch's row first waits for the plan of the cycle over it: one commit then has both, and costs half of two at once.
+A batch's row waits for the plan of the cycle over it: one commit then has both, and costs half of two at once. Where the driver is
+at work on another cycle, or the next batch or the round's end comes first, the row is appended alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakestreams.errors import Fenced
@@ -46,11 +47,13 @@ class _Rows:
         self._pool = pool
         self._begun: list[tuple[Future[None], bool]] = []
         self._held: _Append | None = None
+        self.may_hold = True
         self._lock = threading.Lock()
 
     def begin(self, append: _Append | None = None, *, holds: bool = False) -> None:
-        """Begins an append with what is held, or holds it for the next one."""
+        """Begins an append with what is held, or holds it for the next one; without one, what is held."""
         with self._lock:
+            holds = holds and self.may_hold
             for one, _ in tuple(self._begun):
                 if one.done():
                     one.result()  # behind one that has failed none is begun
@@ -63,9 +66,12 @@ class _Rows:
                 self._begun.append((self._pool.submit(append.record, *append.rows), append.of_query))
 
     def wait(self) -> None:
-        self.begin()
         for one, _ in tuple(self._begun):
             one.result()
+
+    def end(self) -> None:
+        """Waits until all that was begun has ended, well or not."""
+        wait([one for one, _ in self._begun])
 
     def failure(self) -> tuple[BaseException | None, bool]:
         """What the first that failed has raised, and whether the query that reads Kafka was to have that row."""
@@ -94,8 +100,12 @@ class PendingAppend:
         rows = self._rows = _Rows(pool)
         try:
             yield
+            rows.begin()
             rows.wait()
         except Exception as error:
+            with contextlib.suppress(Exception):  # the first that has failed is asked for
+                rows.begin()
+            rows.end()
             failed, of_query = rows.failure()
             if failed is error:
                 told = failure(error) if of_query else error
@@ -108,12 +118,28 @@ class PendingAppend:
                 error.add_note(f"and a row of the ledger was not appended: {failed}")
             raise
         finally:
+            with contextlib.suppress(Exception):
+                rows.begin()
             pool.shutdown()
             if rows.failure()[0] is None:
                 self._rows = None
 
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """While this is open nothing is held: the driver is at work, and plans nothing soon."""
+        there = self._rows
+        if there is None:
+            yield
+            return
+        there.may_hold = False
+        there.begin()
+        try:
+            yield
+        finally:
+            there.may_hold = True
+
     def settled(self) -> None:
-        """Waits until what was begun is there.
+        """Waits until what was begun is there; what is held was not.
 
         Raises:
             Exception: it has failed.

@@ -29,13 +29,18 @@ def keep(turn: Turn, kind: Kept, cycle: int, semantics: str, since: StoredState 
     return stored
 
 
-def begin(turn: Turn, cycle: int, semantics: str, since: StoredState | None) -> Steps[StoredState]:
-    """Begins to store what nodes keep as of a cycle whose results are being published; `keep` says so when it is finished.
+def begin(turn: Turn, cycle: int, semantics: str, since: StoredState | None) -> Steps[None]:
+    """Begins to store what nodes keep as of a cycle whose results are being published; `stored` says so when it is finished.
 
     Nobody reads the place until then, and the plan is in the ledger: after a crash the same cycle is stored again.
     """
+    yield Overwrite(free_place("state", cycle, semantics, since), since, turn, pending=True)
+
+
+def stored(turn: Turn, cycle: int, semantics: str, since: StoredState | None) -> Steps[StoredState]:
+    """Says that a cycle is finished whose place `begin` has filled."""
     place = free_place("state", cycle, semantics, since)
-    yield Overwrite(place, since, turn, pending=True)
+    yield from say(turn, "state", place)
     return place
 
 

@@ -320,6 +320,10 @@ def cycle(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
         return at
     row = ("plan", number, plan)  # it is made sure of before anything of the cycle is out
     yield Append(LEDGER, row, decisions.of_row("plan", number), turn, decisions.fenced("plan"), pending=True)
+    if own.stores_in_parallel and at.plan is not None and at.state == "executed":  # the plan closes that cycle
+        if not (yield Wait()):
+            raise _another("plan", number)
+        at = replace(at, stored=(yield from keeping.stored(turn, at.plan.cycle, own.semantics, at.stored)))
     ingests = Backlog(plan, at.ingests).open_ingests() or at.ingests[-1:]
     return (yield from executed(own, turn, replace(at, plan=plan, state="planned", ingests=ingests)))
 
@@ -365,9 +369,7 @@ def finish(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     assert at.plan is not None  # noqa: S101 - for mypy: it was closed
     if not own.stores_in_parallel:
         return replace(closed, stored=(yield from keeping.keep(turn, "state", at.plan.cycle, own.semantics, at.stored)))
-    stored = keeping.free_place("state", at.plan.cycle, own.semantics, at.stored)  # where `execute` has stored it
-    yield from keeping.say(turn, "state", stored)
-    return replace(closed, stored=stored)
+    return replace(closed, stored=(yield from keeping.stored(turn, at.plan.cycle, own.semantics, at.stored)))
 
 
 def close(turn: Turn, at: At) -> Steps[At]:

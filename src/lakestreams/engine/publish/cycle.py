@@ -138,7 +138,7 @@ def execute(
     checker: ExpectationChecker,
     *,
     recorded: Callable[[], None] = lambda: None,
-    storing: Callable[[], None] | None = None,
+    storing: Callable[[], Callable[[], object]] | None = None,
     before_topics: Callable[[], None] = lambda: None,
     merging: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Executed:
@@ -151,7 +151,7 @@ def execute(
         target: where topics are written.
         checker: judges what is expected.
         recorded: waits until the ledger has the plan; called before anything is written.
-        storing: begins to store what nodes keep, if that is stored while results are published.
+        storing: begins to store what nodes keep, if that is stored while results are published: what waits until it is.
         before_topics: called before anything is written to the first topic.
         merging: within it rows are merged into tables, which may have many.
 
@@ -164,6 +164,7 @@ def execute(
     publisher.hold(topology)
     judged = _judged(topology, plan, results)
     caused = [sink for sink in topology.sinks if causes(plan, sink)]  # an empty append would cost a commit
+    waits: list[Callable[[], object]] = [recorded]
     writing = iter([*(partial(publisher.table, sink) for sink in caused), partial(publisher.quarantine, topology)])
 
     def hands(command: commands.Command) -> bool:
@@ -172,9 +173,9 @@ def execute(
                 checker.of_steps(judged, publisher.counting, plan, cycle_metrics)
                 publisher.require_exact_partitions(topology)
             case commands.Wait():
-                recorded()
+                waits.pop()()
             case commands.Overwrite() if storing is not None:
-                storing()
+                waits.append(storing())
             case commands.Append(transaction=known):
                 next(writing)(known)
         return True

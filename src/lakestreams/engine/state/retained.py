@@ -17,6 +17,8 @@ from lakestreams.evaluate.inputs import Inputs, Results
 from lakestreams.topology.graph import only_looks_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from lakestreams.engine.runtime.parallel import Begin
@@ -35,8 +37,8 @@ class RetainedState(Protocol):
     def rows_in_memory(self, plan: Plan) -> int:
         """About how many rows `inputs` keeps in memory; how they are read is decided when it is called."""
 
-    def begin(self, begin: Begin, plan: Plan, results: Results) -> None:
-        """Begins to store what is kept behind a cycle, while its results are published; `refresh` waits for it."""
+    def begin(self, begin: Begin, plan: Plan, results: Results) -> Callable[[], object]:
+        """Begins to store what is kept behind a cycle, while its results are published: what waits until it is."""
 
     def executed(self, plan: Plan, results: Results) -> None:
         """Takes note of what a cycle has given; its inputs are needed no more."""

@@ -18,6 +18,8 @@ from lakestreams.evaluate.inputs import Inputs, Results
 from lakestreams.operators.records import STREAM_SIDE, records
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.engine.runtime.parallel import Begin
@@ -86,8 +88,9 @@ class TableState:
         """Only few, whatever the plan has."""
         return 0
 
-    def begin(self, begin: Begin, plan: Plan, results: Results) -> None:
+    def begin(self, begin: Begin, plan: Plan, results: Results) -> Callable[[], object]:  # noqa: ARG002 - as every past
         """Nothing: a snapshot stands for itself, so it is written when its cycle is finished."""
+        return lambda: None
 
     def executed(self, plan: Plan, results: Results) -> None:  # noqa: ARG002 - as every past
         """Holds nothing any more."""
