@@ -138,7 +138,7 @@ def execute(
     checker: ExpectationChecker,
     *,
     recorded: Callable[[], None] = lambda: None,
-    storing: Callable[[], Callable[[], object]] | None = None,
+    storing: Callable[[], Callable[[], None]] | None = None,
     before_topics: Callable[[], None] = lambda: None,
     merging: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Executed:
@@ -159,12 +159,11 @@ def execute(
         ExpectationFailed: if something with the action `fail` is violated; nothing is published.
         UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
     """
-    results, cycle_metrics = evaluated.results, evaluated.cycle_metrics
+    results, cycle_metrics, waits = evaluated.results, evaluated.cycle_metrics, [recorded]
     publisher = _Publisher(spark, ledger, plan, results, evaluated.inputs, cycle_metrics, merging, evaluated.repeated)
     publisher.hold(topology)
     judged = _judged(topology, plan, results)
     caused = [sink for sink in topology.sinks if causes(plan, sink)]  # an empty append would cost a commit
-    waits: list[Callable[[], object]] = [recorded]
     writing = iter([*(partial(publisher.table, sink) for sink in caused), partial(publisher.quarantine, topology)])
 
     def hands(command: commands.Command) -> bool:
@@ -180,12 +179,12 @@ def execute(
                 next(writing)(known)
         return True
 
-    outputs, stores = (*(sink.name for sink in caused), "quarantine"), storing is not None
-    own = machines.Pipeline((), outputs, plan.fingerprint, stores_in_parallel=stores)
+    outputs = *(sink.name for sink in caused), "quarantine"
+    own = machines.Pipeline((), outputs, plan.fingerprint, stores_in_parallel=storing is not None)
     commands.carry_out(machines.execute(own, ledger.turn, plan, None), hands)  # the inputs are made of what is stored
     publisher.orphans(judged)
-    # whatever can be published exactly once is, before what a crash repeats
-    publisher.topics([topic for topic in topology.kafka_sinks if causes(plan, topic)], target, before_topics)
+    topics = [topic for topic in topology.kafka_sinks if causes(plan, topic)]
+    publisher.topics(topics, target, before_topics)  # behind all that is published exactly once: a crash repeats them
     _count(topology, plan, evaluated.counts, cycle_metrics)
     cycle_metrics.complete(topology)
     return Executed(results, cycle_metrics)

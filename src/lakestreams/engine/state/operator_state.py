@@ -106,11 +106,15 @@ class OperatorState:
         kept = self.stored.rows if self._retained and self.stored else 0
         return self.rows - kept + records_of(plan)
 
-    def begin(self, begin: Begin, plan: Plan, results: Results) -> Callable[[], object]:
+    def begin(self, begin: Begin, plan: Plan, results: Results) -> Callable[[], None]:
         """Begins to store what the nodes keep, where nothing valid lies; `refresh` says so when the cycle is finished."""
         place = keeping.free_place("state", plan.cycle, self.fingerprint, self.stored)
-        self._begun = begin(partial(self._write, results.kept, place))
-        return self._begun.result
+        stored = self._begun = begin(partial(self._write, results.kept, place))
+
+        def waits() -> None:
+            stored.result()
+
+        return waits
 
     def executed(self, plan: Plan, results: Results) -> None:
         """Notes what the nodes keep now, if it is to be stored when the cycle is finished."""

@@ -37,7 +37,7 @@ class RetainedState(Protocol):
     def rows_in_memory(self, plan: Plan) -> int:
         """About how many rows `inputs` keeps in memory; how they are read is decided when it is called."""
 
-    def begin(self, begin: Begin, plan: Plan, results: Results) -> Callable[[], object]:
+    def begin(self, begin: Begin, plan: Plan, results: Results) -> Callable[[], None]:
         """Begins to store what is kept behind a cycle, while its results are published: what waits until it is."""
 
     def executed(self, plan: Plan, results: Results) -> None:

@@ -88,7 +88,7 @@ class TableState:
         """Only few, whatever the plan has."""
         return 0
 
-    def begin(self, begin: Begin, plan: Plan, results: Results) -> Callable[[], object]:  # noqa: ARG002 - as every past
+    def begin(self, begin: Begin, plan: Plan, results: Results) -> Callable[[], None]:  # noqa: ARG002 - as every past
         """Nothing: a snapshot stands for itself, so it is written when its cycle is finished."""
         return lambda: None
 
