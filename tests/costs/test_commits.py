@@ -62,9 +62,9 @@ def test_a_round_of_a_lookup() -> None:
 
 def test_a_run_takes_over_and_more_batches_are_more_cycles() -> None:
     found = commits.of_round(lookup(), LAKE, commits.Round(starts=True, batches=3, logged=0))
-    assert (found["bronze.p__Views"], found["silver.out"]) == (3, 3)
-    assert found["_lakestreams.ledger"] == 1 + 2 + 3 + 1  # epoch, ingests, plans, done
-    assert "_lakestreams.events" not in found
+    assert (found["bronze.p__Views"], found["silver.out"]) == (1 + 3, 1 + 3)  # a seal, and three batches
+    assert found["_lakestreams.ledger"] == 2 + 2 + 3 + 1  # epoch and seal, ingests, plans, done
+    assert found["_lakestreams.events"] == 1
 
 
 def test_where_rounds_follow_the_next_plan_closes_the_cycle() -> None:
@@ -86,8 +86,10 @@ def test_a_table_that_is_only_looked_up_causes_no_output() -> None:
 def test_a_round_without_news_writes_nothing_and_a_run_its_epoch() -> None:
     assert commits.of_round(lookup(), LAKE, commits.Round(touched=())) == {}
     assert commits.of_round(lookup(), LAKE, commits.Round(touched=(), starts=True)) == {
-        "_lakestreams.ledger": 1,
+        "_lakestreams.ledger": 2,
         "_lakestreams.epochs": 1,
+        **dict.fromkeys(("bronze.p__Views", "bronze.p__Users", "silver.out"), 1),
+        **dict.fromkeys(("_lakestreams.quarantine", "_lakestreams.events"), 1),
     }
 
 

@@ -75,15 +75,16 @@ def of_round(topology: Topology, lake: Lake, what: Round) -> dict[str, float]:
         if commits:
             found[table] = found.get(table, 0.0) + commits
 
-    for source in touched:
-        add(lake.bronze(topology.name, source.topic).name, 1 if source.delta is not None else batches)
     ledger = lake.control("ledger").name
+    if what.starts:
+        for claimed in (ledger, lake.control("epochs").name, *sealed(topology, lake)):
+            add(claimed, 1)
     # a row that closes each batch: the last one's comes with its plan, the others' may
     add(ledger, max(0, batches - 1) + any(one.delta is not None for one in touched))
+    for source in touched:
+        add(lake.bronze(topology.name, source.topic).name, 1 if source.delta is not None else batches)
     closes = bool(cycles) and (not what.follows or bool(topology.kafka_sinks))
     add(ledger, cycles + closes)  # the plans, and that the last one is done
-    for claimed in (ledger, lake.control("epochs").name):
-        add(claimed, int(what.starts))
     names = {one.name for one in touched}
     for sink in topology.sinks:
         if names & {one.name for one in triggers_of(sink)}:
@@ -95,6 +96,17 @@ def of_round(topology: Topology, lake: Lake, what: Round) -> dict[str, float]:
     _stored(topology, lake, touched, what.stored * cycles, add)
     add(lake.control("events").name, what.logged if cycles else 0)
     return found
+
+
+def sealed(topology: Topology, lake: Lake) -> tuple[str, ...]:
+    """The tables that a driver seals when it takes a pipeline over: a commit each, which brings no file.
+
+    A first run has nothing to seal. Tables of orphans and of requests are not counted, since few lakes have them.
+    """
+    control = (lake.control(name).name for name in ("ledger", "quarantine", "events"))
+    bronze = (lake.bronze(topology.name, source.topic).name for source in topology.sources)
+    outputs = (lake.output(sink.name).name for sink in topology.sinks)
+    return (*control, *bronze, *outputs)
 
 
 def _stored(
