@@ -50,17 +50,23 @@ def test_the_next_batch_waits_for_the_row_before_it(rows: PendingAppend) -> None
         assert there == [1]
 
 
+def _recording() -> tuple[list[list[str]], Callable[..., None]]:
+    """The kinds of the rows of each append, and what appends."""
+    there: list[list[str]] = []
+
+    def record(*given: OwnRow) -> None:
+        there.append([one.kind for one in given])
+
+    return there, record
+
+
 def _row(kind: Literal["ingest", "plan"]) -> OwnRow:
     return OwnRow(kind, 1, "", {})
 
 
 def test_what_is_held_goes_with_the_next_row(rows: PendingAppend) -> None:
     """One that closes a batch, and the plan of the cycle over it."""
-    there: list[list[str]] = []
-
-    def record(*given: OwnRow) -> None:
-        there.append([one.kind for one in given])
-
+    there, record = _recording()
     with rows.round():
         rows.append(record, _row("ingest"), holds=True)
         time.sleep(0.1)
@@ -70,11 +76,7 @@ def test_what_is_held_goes_with_the_next_row(rows: PendingAppend) -> None:
 
 
 def test_what_is_held_is_appended_alone_where_nothing_follows(rows: PendingAppend) -> None:
-    there: list[list[str]] = []
-
-    def record(*given: OwnRow) -> None:
-        there.append([one.kind for one in given])
-
+    there, record = _recording()
     with rows.round():
         rows.append(record, _row("ingest"), holds=True)
         rows.settled()
@@ -96,11 +98,7 @@ def test_what_is_held_fails_as_the_row_does_that_it_goes_with(rows: PendingAppen
 
 
 def test_nothing_is_held_while_the_driver_is_at_work(rows: PendingAppend) -> None:
-    there: list[list[str]] = []
-
-    def record(*given: OwnRow) -> None:
-        there.append([one.kind for one in given])
-
+    there, record = _recording()
     with rows.round():
         rows.append(record, _row("ingest"), holds=True)
         with rows.at_once():
@@ -118,11 +116,7 @@ def test_nothing_is_held_while_the_driver_is_at_work(rows: PendingAppend) -> Non
 
 
 def test_what_is_held_is_there_whatever_else_ends_the_round(rows: PendingAppend) -> None:
-    there: list[list[str]] = []
-
-    def record(*given: OwnRow) -> None:
-        there.append([one.kind for one in given])
-
+    there, record = _recording()
     with pytest.raises(KeyError):
         _held_in_a_round_that_fails(rows, record)
     assert there == [["ingest"]]

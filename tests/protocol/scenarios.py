@@ -122,13 +122,11 @@ FORGOTTEN: Final = Scenario(
     damages=(("delete", "caches"),),
     alone=True,
 )
-STORED: Final = Scenario(
-    "a driver of two rounds that stores while it publishes crashes, another one goes on",
-    (STORES, STORES),
-    rounds=2,
+STORED: Final = replace(
+    ROUNDS,
+    name="a driver of two rounds that stores while it publishes crashes, another one goes on",
+    drivers=(STORES, STORES),
     topics={"a": "rr", "b": ""},
-    ends=(1, 0),
-    left={"starts": 2, "crashes": 1},
 )
 FORGOTTEN_LATE: Final = replace(
     FORGOTTEN,

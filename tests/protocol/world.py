@@ -255,7 +255,7 @@ class World(Threads):
         for one in actor.others:
             before = self.machines.commands[one.place]
             last = self.machines.commands[actor.place]
-            if one.phase != HELD or type(before) is not type(last) or before.table != last.table:
+            if one.phase != HELD or not isinstance(before, commands.Append) or before.table != last.table:
                 continue
             label = self._label(who, "goes on beside, in one commit with the row before:", actor.place)
             both = one._replace(place=self.machines.together(one.place, actor.place))

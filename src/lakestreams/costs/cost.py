@@ -56,8 +56,8 @@ class Counts:
         new: records a round.
         retained: rows of the past that a cycle looks at, on average.
         commits: table to its commits a round, on average.
-        sealed: tables of which one of these is a seal, without a file.
         rounds_per_day: how many there are; where rounds wait for each other, at most.
+        sealed: tables of which one of the commits is a seal, without a file.
     """
 
     new: float

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.runtime.commits import holds
 from lakestreams.engine.runtime.table import MARK
-from lakestreams.engine.runtime.write_metrics import WriteMetrics
 from lakestreams.engine.state import policy
 from lakestreams.engine.state.bronze import planned_rows, row_cycle
+from lakestreams.engine.state.overwriting import overwrite_counted
 from lakestreams.expectations.rules import kept
 from lakestreams.operators.records import TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 _RAW = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type",
         "event_time_ms", "stream_time_ms", "k", "v")  # fmt: skip
-_ROWS: Final = "rows"
 _FORMATS, _AS_OF, _ROW_CYCLE = "formats", "as_of_cycle", "row_cycle"
 
 
@@ -141,14 +139,10 @@ def refresh(
     itself = spark.range(0, 1, 1, 1).select(as_of, formats)
     stored = live.select(as_of, formats, _ROW_CYCLE, *_RAW).unionByName(itself, allowMissingColumns=True)
     cycle = plans[-1].cycle
-    own = f"{ledger.pipeline} {ledger.epoch} {cycle} snapshot {source.topic}"
-    counting = WriteMetrics(own, {_ROWS: F.count(F.lit(1))})
     ledger.failpoint("snapshot.before", source.topic)
-    with translated(ledger.pipeline):
-        table.overwrite(ledger.fence(spark, counting.of(stored)), mark=_mark(cycle))
+    count = overwrite_counted(spark, ledger, table, stored, f"{cycle} snapshot {source.topic}", _mark(cycle))
     ledger.failpoint("snapshot.after", source.topic)
-    counts = counting.counts()
-    return Snapshot(cycle, (table.read(spark).count() if counts is None else counts[_ROWS]) - 1)
+    return Snapshot(cycle, count - 1)
 
 
 def _mark(cycle: int) -> str:

@@ -14,21 +14,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
-from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import StoredState
 from lakestreams.engine.runtime.commits import holds
 from lakestreams.engine.runtime.lake import plain
 from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.runtime.table import INDEXED, Table
-from lakestreams.engine.runtime.write_metrics import WriteMetrics
+from lakestreams.engine.state.overwriting import overwrite_counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_ROWS: Final = "rows"
 _PROPERTIES: Final = {INDEXED: "0"}  # nobody skips files of it; each column costs
 
 Frames = Mapping[str, Mapping[str, "DataFrame"]]
@@ -66,14 +62,8 @@ def write(spark: SparkSession, ledger: Ledger, kept: Frames, stored: StoredState
 
     def overwrite(place: tuple[str, str]) -> int:
         node, name = place
-        target = table(ledger, node, name, slot)
-        counting = WriteMetrics(
-            f"{ledger.pipeline} {ledger.epoch} {cycle} {node} {name} {slot}", {_ROWS: F.count(F.lit(1))}
-        )
-        with translated(ledger.pipeline):
-            target.overwrite(ledger.fence(spark, counting.of(kept[node][name])), _PROPERTIES, mark=stored.mark)
-        counts = counting.counts()
-        return target.read(spark).count() if counts is None else counts[_ROWS]
+        target, counted_as = table(ledger, node, name, slot), f"{cycle} {node} {name} {slot}"
+        return overwrite_counted(spark, ledger, target, kept[node][name], counted_as, stored.mark, _PROPERTIES)
 
     rows = sum(in_parallel(spark, [partial(overwrite, one) for one in frames]))
     return replace(stored, rows=rows, frames=frames)
