@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import claimed
+from tests.engine.late import PATIENCE_S
 
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine.ledger.fence import fence_rows
@@ -20,6 +23,7 @@ from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.ledger.rows import frame_of
 from lakestreams.engine.publish import sinks
 from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.state.overwriting import overwrite_counted
 from lakestreams.errors import Fenced, LocationNotWritable, TableSchemaMismatch
 from lakestreams.operators.records import LINEAGE_TYPE
 from lakestreams.testing.small import small
@@ -159,6 +163,36 @@ def test_overwriting_replaces_content_and_columns(spark: SparkSession, tmp_path:
     table.overwrite(spark.sql("select 'x' name"))
     assert [tuple(row) for row in table.read(spark).collect()] == [("x",)]
     assert re.fullmatch(r"struct<name:string>", table.read(spark).schema.simpleString())
+
+
+@pytest.mark.slow
+def test_a_cache_that_another_driver_replaces_meanwhile_is_replaced_again(spark: SparkSession, tmp_path: Path) -> None:
+    """An older driver's statement may pass its fence, and commit while a newer one's is under way."""
+    lake, begun, go_on = Lake(str(tmp_path / "lake")), tmp_path / "begun", tmp_path / "go-on"
+    table, ledger = lake.snapshot("p", "users"), Ledger(lake, "p")
+
+    @F.udf("bigint")
+    def held(value: int) -> int:
+        begun.touch()
+        until = time.monotonic() + PATIENCE_S
+        while not go_on.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        return value
+
+    with small(spark), ThreadPoolExecutor(1) as pool:
+        ledger.create(spark)
+        newer = claimed(spark, ledger, "newer")
+        table.overwrite(spark.range(1))
+        rows = spark.range(5, 7, 1, 1).select(held("id").alias("id"))
+        counted = pool.submit(overwrite_counted, spark, newer, table, rows, "users", "newer's")
+        while not begun.exists() and not counted.done():
+            time.sleep(0.05)
+        assert table.overwrite(spark.range(3)), "nobody came in between"
+        go_on.touch()
+        assert counted.result(PATIENCE_S) == 2
+    assert sorted(row[0] for row in table.read(spark).collect()) == [5, 6]
+    operations = spark.sql(f"describe history {table.reference}").where("operation = 'WRITE'")
+    assert [row[0] for row in operations.orderBy("version").select("userMetadata").collect()] == [None, None, "newer's"]
 
 
 @pytest.mark.slow

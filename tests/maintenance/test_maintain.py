@@ -22,6 +22,8 @@ from lakestreams.engine.ledger.plans import History, Plan, Range
 from lakestreams.engine.runtime import failpoints
 from lakestreams.engine.runtime.failpoints import FailpointReached
 from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.state import snapshots
+from lakestreams.engine.state.snapshots import Snapshot
 from lakestreams.errors import BronzeTrimmed, InvalidOption, NoSuchRecord, NothingToMaintain, NothingToVerify
 from lakestreams.expectations.rules import kept
 from lakestreams.maintenance.maintain import Options, maintain
@@ -305,6 +307,33 @@ def test_what_a_running_driver_builds_on_is_not_trimmed(spark: SparkSession, bro
     assert measured == (last["clock"] - first["clock"]) / (last["cycle"] - first["cycle"])
 
 
+@pytest.mark.broker
+@pytest.mark.slow
+def test_a_row_that_was_deleted_stays_deleted_where_bronze_is_trimmed(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """A snapshot has it, and only bronze knows of its deletion."""
+    views, users = fresh_topics(broker)
+    bench = Bench(spark, broker, tmp_path, page_views(views, users))
+    broker.produce(users, [("kept", "EU", ZERO), ("gone", "EU", ZERO)])
+    bench.run(snapshot_every=1)
+    broker.produce(users, [("gone", None, ZERO + 10), ("came", "US", ZERO + 10)])
+    broker.produce(views, [("gone", "/1", ZERO + 20)])
+    bench.run(snapshot_every=100)
+    assert trimming(bench).run(ANY_TIME).cycle == 2
+    assert places(bench, users) == {(0, 0), (0, 2), (0, 3)}
+    for number in (2, 3):  # then it is in the snapshot, too
+        produced = [(name, f"/{number}", ZERO + number * 20) for name in ("gone", "kept", "came")]
+        broker.produce(views, produced)
+        broker.produce(users, [("other", "EU", ZERO + number * 20)])
+        bench.run(snapshot_every=1)
+    found = {(user, page): region for user, page, region in bench.enriched()}
+    assert {region for (user, _), region in found.items() if user == "gone"} == {"<unknown>"}
+    assert [found[user, "/3"] for user in ("kept", "came")] == ["EU", "US"]
+    assert trimming(bench).run(ANY_TIME).rows[users] > 0
+    assert (0, 2) not in places(bench, users), "the snapshot knows"
+
+
 # --- without a broker ------------------------------------------------------------------------------------------------
 
 
@@ -334,17 +363,20 @@ PRICES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("topology", "kept"),
+    ("topology", "as_of", "kept"),
     [
         # the last of each key up to cycle 2, and what a later cycle has
-        (page_views("Orders", "Prices"), {9, 10}),
+        (page_views("Orders", "Prices"), 0, {9, 10}),
+        # beside that, the deletion that a snapshot lacks
+        (page_views("Orders", "Prices"), 1, {8, 9, 10}),
+        (page_views("Orders", "Prices"), 2, {9, 10}),
         # beside that, what lies in the last second, and of each key what was valid when it began
-        (versioned(), {1, 6, 7, 8, 9, 10}),
+        (versioned(), 0, {1, 6, 7, 8, 9, 10}),
     ],
-    ids=["table", "versioned"],
+    ids=["table", "a snapshot lacks a cycle", "a snapshot", "versioned"],
 )
 def test_of_a_table_what_is_still_looked_at_stays(
-    spark: SparkSession, tmp_path: Path, topology: Topology, kept: set[int]
+    spark: SparkSession, tmp_path: Path, topology: Topology, as_of: int, kept: set[int]
 ) -> None:
     lake = Lake(str(tmp_path))
     source = topology.sources[1]
@@ -366,9 +398,13 @@ def test_of_a_table_what_is_still_looked_at_stays(
         "test",
         1,  # type: ignore[type-var]
     )
+    plans = []
     for cycle, (begin, end) in {1: (0, 6), 2: (6, 10), 3: (10, 11)}.items():
         part = Range("Prices", 0, begin, end, records=end - begin)
-        ledger.record(spark, ledger.plan_row(Plan(cycle, "", (part,), {}, cycle, cycle)))
+        plans.append(Plan(cycle, "", (part,), {}, cycle, cycle))
+        ledger.record(spark, ledger.plan_row(plans[-1]))
+    if as_of:
+        snapshots.refresh(spark, ledger, source, Snapshot(), plans[:as_of], topology.expectations)
     target = Plan(2, "", (Range("Prices", 0, 0, 10),), {}, 0, 2)
     outdated = Trimming(spark, ledger, topology, "")._outdated(source, History(), target).select("offset")
     assert {row["offset"] for row in outdated.collect()} == set(range(len(PRICES))) - kept

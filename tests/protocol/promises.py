@@ -8,6 +8,7 @@ from tests.protocol.state import (
     LEDGER,
     READ,
     SILVER,
+    SLOTS,
     TABLES,
     TRIMMED,
     A,
@@ -15,10 +16,11 @@ from tests.protocol.state import (
     Broken,
     State,
     epoch_of,
+    slot_of,
 )
 
 from lakestreams.engine.ledger.plans import REPLAYED, Ingest, Plan
-from lakestreams.engine.protocol import commands, machines
+from lakestreams.engine.protocol import commands, decisions, machines
 
 
 class Promises(Reads):
@@ -121,6 +123,13 @@ class Promises(Reads):
         wrong = self._unpublished(state, at.plan.cycle)
         if wrong:
             raise Broken(wrong, label)
+
+    def _require_source(self, state: State, command: commands.Overwrite, label: int) -> None:
+        """Whether all that is there of which a place is written, each time that the statement begins."""
+        since = command.since
+        if since is not None and since.slot and slot_of(state[SLOTS], since.slot) != since.cycle:
+            raise Broken(f"{command.table} is written from {since.slot}, which is not as of cycle {since.cycle}", label)
+        self._require_kept(state, decisions.cycle_of(since), command.stored.cycle, label)
 
     def _require_kept(self, state: State, since: int, cycle: int, label: int, plan: Plan | None = None) -> None:
         """Whether bronze has what the cycles behind one took; the last one's plan may not be in the ledger yet."""

@@ -54,6 +54,11 @@ BESIDE_AND_TRIM: Final = replace(
     drivers=(replace(QUERY, remembers=True),) * 2,
     left={"starts": 2, "crashes": 1, "trims": 1},
 )
+BESIDE_AND_STORES: Final = replace(
+    BESIDE_AND_TRIM,
+    name="the same of drivers that store while they publish",
+    drivers=(replace(QUERY, remembers=True, stores_in_parallel=True),) * 2,
+)
 MARKERS: Final = Scenario(
     "a batch of transaction markers alone, then records behind it",
     (PLAIN, PLAIN),
@@ -157,7 +162,7 @@ ASKED_AGAIN: Final = replace(
     ASKED, name="a driver crashes while it ingests what was asked for", left={**ASKED.left, "crashes": 1}, alone=True
 )
 ALL: Final = (
-    TWO_DRIVERS, ROUNDS, BATCHES, BESIDE, BESIDE_AND_TRIM, MARKERS, CONFIGURATIONS, MAINTENANCE, STORES_BESIDE, STORED,
+    TWO_DRIVERS, ROUNDS, BATCHES, BESIDE, BESIDE_AND_TRIM, BESIDE_AND_STORES, MARKERS, CONFIGURATIONS, MAINTENANCE, STORES_BESIDE, STORED,
     REPLAYS, DAMAGES, FORGOTTEN,
 )  # fmt: skip
 # Those of which there are so few states that all are tried.

@@ -35,6 +35,12 @@ class Threads(Commits):
             return one if after.beside is None else replace(after, handed=())
         return after
 
+    def _waited_for(self, actor: Actor) -> list[Other]:
+        """What `Wait` waits for: a query does not wait for what its driver stores."""
+        is_query = isinstance(actor, Twofold) and actor.turned
+        kinds = (commands.Append,) if is_query else (commands.Append, commands.Overwrite)
+        return [one for one in actor.others if isinstance(self.machines.commands[one.place], kinds)]
+
     def _gone(self, state: State, who: int, *, failed: bool = True) -> State:
         """A process, or the query beside it, is gone; what it has under way may commit later."""
         actor: Actor = self.actors.values[state[who]]

@@ -4,7 +4,7 @@ A state is a tuple of small numbers; what each stands for is kept once (`Numbers
 - an append is skipped if its application has that version or a later one, before its fence is looked at;
 - a fence is evaluated when the statement begins, and the statement commits in a later step;
 - it does not commit if the table's metadata has changed since, or the same application has committed; overwrites and deletes
-  also not beside any other commit. Appends are then tried again from their beginning;
+  also not beside any other commit. Appends and overwrites are then tried again from their beginning;
 - what a process has begun may commit after the process is gone.
 
 `Broken` is raised where a promise of the protocol does not hold any more.
@@ -215,7 +215,7 @@ class World(Threads):
                 label = self._label(who, "finds that a rule fails:", actor.place)
                 found.append((label, self._spent(self._answered(state, who, state[who], self._no, label), "failures")))
         elif kind is commands.Wait:
-            if not actor.others:
+            if not self._waited_for(actor):
                 label = self._label(who, "", actor.place)
                 answer = self._no if actor.failed else self._yes
                 found.append((label, self._answered(state, who, state[who], answer, label)))
@@ -264,7 +264,7 @@ class World(Threads):
             found.append((label, self._answered(state, who, pending, self._none_told, label)))
 
     def _append_beside(self, state: State, who: int, actor: Actor, one: Other, found: list[Step]) -> None:
-        """What a statement does next that is under way beside its machine; an overwrite in conflict fails."""
+        """What a statement does next that is under way beside its machine."""
         command: commands.Append | commands.Overwrite = self.machines.commands[one.place]
         overwrites = isinstance(command, commands.Overwrite)
         rest = tuple(other for other in actor.others if other != one)
@@ -283,6 +283,8 @@ class World(Threads):
             label = self._label(who, "begins beside:", one.place)
             if overwrites:
                 older = is_older(state, command.turn)
+                if not older:
+                    self._require_source(state, command, label)
                 found.append((label, gone_on(state, label, None if older else UNDER_WAY, failed=older)))
             elif self._is_skipped(state, command):
                 there = one.joined or self._read_mine(state, who, command.row[:2])
@@ -294,12 +296,12 @@ class World(Threads):
                 found.append((label, gone_on(state, label, UNDER_WAY)))
         elif one.phase == DOOMED:
             label = self._label(who, "is in conflict beside:", one.place)
-            found.append((label, gone_on(state, label, None if overwrites else NEW, failed=overwrites)))
+            found.append((label, gone_on(state, label, NEW)))
         else:
             label = self._label(who, "commits beside:", one.place)
             done = self._committed(state, one.place, who, label)
             found.append((label, gone_on(done, label, None)))
-            if state[LEFT] // DIGIT["lost"] % 8 and not overwrites:
+            if state[LEFT] // DIGIT["lost"] % 8:
                 label = self._label(who, "commits beside, and the answer is lost:", one.place)
                 found.append((label, self._spent(gone_on(done, label, NEW), "lost")))
 
@@ -322,19 +324,25 @@ class World(Threads):
             if type(command) is commands.Overwrite and is_older(state, command.turn):
                 found.append((label, self._gone(state, who)))
             else:
+                if type(command) is commands.Overwrite and command.turn.role == "epoch":
+                    self._require_source(state, command, label)
                 found.append((label, put(state, who, self.actors.of(replace(actor, phase=UNDER_WAY)))))
         elif actor.phase == DOOMED:
             label = self._label(who, "is in conflict:", actor.place)
             if type(command) is commands.Delete:  # left to the next maintenance
                 found.append((label, self._answered(state, who, state[who], self._no, label)))
             else:
-                found.append((label, self._gone(state, who)))
+                found.append((label, put(state, who, self.actors.of(replace(actor, phase=NEW)))))
         else:
             label = self._label(who, "commits:", actor.place)
             done = self._committed(state, actor.place, who, label)
             stored = type(command) is commands.Overwrite
             answer = self.machines.answers.of(command.stored) if stored else self._yes
             found.append((label, self._answered(done, who, done[who], answer, label)))
+            if stored and state[LEFT] // DIGIT["lost"] % 8:
+                label = self._label(who, "commits, and the answer is lost:", actor.place)
+                again = self.actors.of(replace(actor, phase=NEW))
+                found.append((label, self._spent(put(done, who, again), "lost")))
 
     def _answered(self, state: State, who: int, actor: int, answer: int, label: int) -> State:
         """The machine goes on behind its command."""

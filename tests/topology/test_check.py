@@ -174,6 +174,38 @@ def test_a_key_has_no_collation(spark: SparkSession, inside) -> None:
     assert "lower()" in str(faults[0])
 
 
+TAGGED = Json("tags map<string, int>")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda _, users: users.to_delta("out", mode="merge"),
+        lambda tagged, users: tagged.left_join(users).to_delta("out"),
+        lambda tagged, _: tagged.join(tagged, within="1 s", grace="0 s").to_delta("out"),
+        lambda tagged, _: tagged.group_by_key().count().to_delta("out"),
+        lambda tagged, _: tagged.to_table().to_delta("out", mode="merge"),
+    ],
+    ids=["merged", "lookup", "windowed", "counted", "as a table"],
+)
+def test_a_key_that_has_to_meet_others_holds_no_map(spark: SparkSession, use) -> None:
+    """Spark compares no maps: a merge would fail only when it runs."""
+    builder = StreamsBuilder("p")
+    tagged, users = (make(name, key=TAGGED, value=VIEW) for name, make in (("s", builder.stream), ("t", builder.table)))
+    use(tagged, users)
+    _, faults = walk.check(builder.build(), spark)
+    assert faults
+    assert {type(one) for one in faults} == {InvalidExpression}
+    assert any("map" in str(one).lower() for one in faults)
+
+
+def test_a_stream_may_carry_a_map_in_its_key(spark: SparkSession) -> None:
+    builder = StreamsBuilder("p")
+    builder.stream("s", key=TAGGED, value=VIEW).to_delta("out")
+    _, faults = walk.check(builder.build(), spark)
+    assert faults == []
+
+
 def test_a_check_runs_no_spark_job(spark: SparkSession, connect_mode: bool) -> None:
     if connect_mode:
         pytest.skip("jobs of a group are counted through the classic session's status tracker")

@@ -180,7 +180,8 @@ def require_names(names: Iterable[object], node: Node) -> None:
 def require_columns(columns: StructType, node: Node) -> None:
     """Refuses columns that tables cannot carry, and a key that cannot meet others.
 
-    A key with a collation cannot: Kafka compares bytes, and so do Spark's hashes, whatever its comparisons do.
+    A key with a collation cannot: Kafka compares bytes, and so do Spark's hashes, whatever its comparisons do. A table's
+    key with a map in it cannot either, since Spark compares no maps.
 
     Raises:
         InvalidName, InvalidExpression: for the first one.
@@ -195,6 +196,10 @@ def require_columns(columns: StructType, node: Node) -> None:
             raise InvalidExpression(
                 message, hint="make texts equal that shall meet, as lower() does", where=where(node)
             )
+        if node.is_table and isinstance(kind, MapType):
+            message = "the key of a table has a map in it, and no two maps can be compared"
+            hint = "read a stream instead, and key it by what is in the map: select_key, then to_table"
+            raise InvalidExpression(message, hint=hint, where=where(node))
 
 
 def types_within(kind: DataType) -> Iterator[DataType]:

@@ -24,6 +24,7 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, StoredState
 from lakestreams.engine.protocol import commands, decisions, machines, maintenance
 from lakestreams.engine.runtime.conflicts import lost_to_others
+from lakestreams.engine.state import snapshots
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.bronze import row_cycle
 from lakestreams.engine.state.cached_frames import CachedFrames
@@ -177,7 +178,8 @@ class Trimming:
         if broken is not None:
             readable = readable & ~broken
         placed = taken.where(readable).withColumn("_cycle", _cycle_of(source, plans))
-        judged = placed.withColumn("_needed", _is_live() | _is_history(source))
+        needed = _is_live() | _is_history(source) | _deletes(snapshots.lacks_from(self.spark, self.ledger, source))
+        judged = placed.withColumn("_needed", needed)
         return taken.where(~readable).select(*_PLACE).unionByName(judged.where("not _needed").select(*_PLACE))
 
     def _gone(self, source: Source, target: Plan) -> str:
@@ -313,6 +315,12 @@ def _refusable_ms(topology: Topology) -> int:
 def _is_live() -> Column:
     """Whether a row is what its key's row is after the last cycle."""
     return (F.row_number().over(_newest_first("k")) == 1) & F.col("v").isNotNull()
+
+
+def _deletes(since: int | None) -> Column:
+    """Whether a row says that its key is gone, from a cycle on: of an older row that lies in a snapshot nothing else does."""
+    newest = (F.row_number().over(_newest_first("k")) == 1) & F.col("v").isNull()
+    return F.lit(False) if since is None else newest & (F.col("_cycle") >= since)
 
 
 def _is_history(source: Source) -> Column:

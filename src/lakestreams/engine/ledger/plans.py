@@ -281,6 +281,7 @@ class Claim:
         began_ms: when it took the pipeline over, by its machine's clock.
         last_ms: when the ledger's newest row was written, by its writer's.
         waits_ms: how long the run waits between its rounds; 0: it has one round, or it has said that it ended.
+        configuration: the fingerprint of what it is configured by; "": it does not say.
     """
 
     run_id: str
@@ -288,6 +289,7 @@ class Claim:
     began_ms: int
     last_ms: int
     waits_ms: int = 0
+    configuration: str = ""
 
 
 @dataclass(frozen=True)

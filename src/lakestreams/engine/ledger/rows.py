@@ -39,7 +39,7 @@ _TOPICS, _MEAN_BYTES = "topics", "mean_bytes"
 MARKED = "marked"
 SCHEMA_OF_ID: Final = "schema"  # the kind of rows that say what a registry has under an id
 _TABLES = "tables"
-_INTERVAL = "interval_ms"
+_INTERVAL, _CONFIGURATION = "interval_ms", "configuration"
 
 
 def schema(spark: SparkSession) -> StructType:
@@ -157,11 +157,17 @@ def interval_option(interval_ms: int | None) -> dict[str, str]:
     return {} if interval_ms is None else {_INTERVAL: str(interval_ms)}
 
 
+def configuration_option(fingerprint: str) -> dict[str, str]:
+    """What a claim says of the run's configuration, as an option of it."""
+    return {_CONFIGURATION: fingerprint}
+
+
 def claim_in(row: Row, last_ms: int, ended: Row | None = None) -> Claim:
     """A claim, with the time of the ledger's newest row; `ended` is the newest row that says that a run has ended."""
     interval = int((row["options"] or {}).get(_INTERVAL, 0))
     waits = interval if ended is None or ended["epoch"] < row["epoch"] else 0
-    return Claim(row["run_id"], row["epoch"], row["written_at_ms"], last_ms, waits)
+    configuration = (row["options"] or {}).get(_CONFIGURATION, "")
+    return Claim(row["run_id"], row["epoch"], row["written_at_ms"], last_ms, waits, configuration)
 
 
 def ingest_in(row: Row) -> Ingest:

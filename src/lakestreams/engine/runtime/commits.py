@@ -31,6 +31,10 @@ _HARMLESS: Final = frozenset(
     }
 )  # fmt: skip
 _CREATED, _RESTORED, _SET = "CREATE TABLE", "RESTORE", "SET TBLPROPERTIES"
+# How a table is overwritten whole: a folder is written to, and a catalog's table is replaced, or made, by the same statement.
+_OVERWRITES: Final = frozenset(
+    {"WRITE", "CREATE TABLE AS SELECT", "CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE AS SELECT"}
+)
 _MERGED: Final = re.compile(r"\b_gone\b")  # the column by which `Table.merge` knows deletions
 _NEWEST: Final = 20
 _SINCE: Final = 1_000  # commits that others may make between two looks
@@ -166,7 +170,7 @@ def holds(spark: SparkSession, table: Table, mark: str) -> bool:
     for limit in (_NEWEST, None):
         changing = [one for one in read(spark, table, limit) if not one.harmless]
         if changing:
-            return changing[-1].operation == "WRITE" and changing[-1].mark == mark
+            return changing[-1].operation in _OVERWRITES and changing[-1].mark == mark
     return False
 
 

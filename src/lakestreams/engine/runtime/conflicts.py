@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 # How Delta says that another statement has committed to the table in between.
 _CONFLICT = re.compile(
     r"DELTA_CONCURRENT_|Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception|"
-    r"DELTA_METADATA_CHANGED|MetadataChangedException"  # as a seal does
+    r"DELTA_METADATA_CHANGED|MetadataChangedException|"  # as a seal does
+    r"DELTA_PROTOCOL_CHANGED|ProtocolChangedException"  # as does whoever makes the table at the same moment
 )
 _ATTEMPTS, _PAUSE_S, _LONGEST_PAUSE_S = 12, 0.05, 2.0
 _T = TypeVar("_T")

@@ -20,7 +20,7 @@ from lakestreams.sql import NAME_HINT, columns_of, listed, literal, name_fault, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 INDEXED = "delta.dataSkippingNumIndexedCols"
 """Of how many columns, from the first one on, a table keeps the statistics by which files are skipped."""
@@ -67,19 +67,7 @@ class Table:
         """
         writer = rows.write.format("delta").mode("append")
         writer = writer.option("txnAppId", application).option("txnVersion", version)
-        writer = writer.option("userMetadata", f"{MARK}{application} {version}")
-        attempts = 0
-
-        def write() -> None:
-            nonlocal attempts
-            attempts += 1
-            if self.path is not None:
-                writer.save(self.path)
-            else:
-                writer.saveAsTable(self.reference)
-
-        again(write)
-        return attempts == 1
+        return self._written(writer.option("userMetadata", f"{MARK}{application} {version}"))
 
     def merge(
         self,
@@ -149,21 +137,38 @@ class Table:
         assignments = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
         again(lambda: spark.sql(f"ALTER TABLE {self.reference} SET TBLPROPERTIES ({assignments})"))
 
-    def overwrite(self, rows: DataFrame, properties: Mapping[str, str] | None = None, *, mark: str = "") -> None:
+    def overwrite(self, rows: DataFrame, properties: Mapping[str, str] | None = None, *, mark: str = "") -> bool:
         """Replaces the whole content and schema in one commit; for caches.
+
+        Repeated, it leaves the same. So one that loses against another writer of the table is tried again: where a newer
+        driver has come meanwhile, the fence in its rows fails then.
 
         Args:
             rows: the content.
             properties: Delta's table properties, of a table that is not there yet.
             mark: by which the commit is known (`commits.holds`).
+
+        Returns:
+            Whether the first attempt went through. Of a later one nothing tells what was observed of the rows.
         """
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         writer = writer.option("userMetadata", mark) if mark else writer
-        writer = writer.options(**(properties or {}))
-        if self.path is not None:
-            writer.save(self.path)
-        else:
-            writer.saveAsTable(self.reference)
+        return self._written(writer.options(**(properties or {})))
+
+    def _written(self, writer: DataFrameWriter) -> bool:
+        """Writes to the table, until no other writer comes in between: whether the first attempt went through."""
+        attempts = 0
+
+        def write() -> None:
+            nonlocal attempts
+            attempts += 1
+            if self.path is not None:
+                writer.save(self.path)
+            else:
+                writer.saveAsTable(self.reference)
+
+        again(write)
+        return attempts == 1
 
     # --- maintenance ----------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.runtime.commits import holds
-from lakestreams.engine.runtime.table import MARK
+from lakestreams.engine.runtime.table import MARK, Table
 from lakestreams.engine.state import policy
 from lakestreams.engine.state.bronze import planned_rows, row_cycle
 from lakestreams.engine.state.overwriting import overwrite_counted
@@ -29,7 +29,7 @@ from lakestreams.operators.records import TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakestreams.topology.endpoints import Source
     from lakestreams.topology.expectations import Expectations
@@ -56,13 +56,26 @@ def find(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expe
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
     if not table.exists(spark):
         return Snapshot()
-    says = F.col(_ROW_CYCLE).isNull() & (F.col(_FORMATS) == _formats(source, expectations))
-    itself = (
-        table.read(spark).where(says).agg(F.max(_AS_OF)).first()
-    )  # files of rows alone are skipped by their statistics
-    if itself is None or itself[0] is None or not holds(spark, table, _mark(itself[0])):
+    cycle = _as_of(spark, table, F.col(_FORMATS) == _formats(source, expectations))
+    if not cycle or not holds(spark, table, _mark(cycle)):
         return Snapshot()
-    return Snapshot(itself[0], table.read(spark).count() - 1)  # Delta's log knows, so no file is read
+    return Snapshot(cycle, table.read(spark).count() - 1)  # Delta's log knows, so no file is read
+
+
+def lacks_from(spark: SparkSession, ledger: Ledger, source: Source) -> int | None:
+    """From which cycle on bronze has what a snapshot lacks, whatever that is good for; None: there is no snapshot.
+
+    Where a key is deleted from there on, the deletion alone says that the snapshot's row is gone.
+    """
+    table = ledger.lake.snapshot(ledger.pipeline, source.topic)
+    cycle = _as_of(spark, table, F.lit(True)) if table.exists(spark) else 0
+    return cycle + 1 if cycle else None
+
+
+def _as_of(spark: SparkSession, table: Table, where: Column) -> int:
+    """As of which cycle a snapshot's rows are; 0: of none. Files of rows alone are skipped by their statistics."""
+    itself = table.read(spark).where(F.col(_ROW_CYCLE).isNull() & where).agg(F.max(_AS_OF)).first()
+    return int(itself[0] or 0) if itself is not None else 0
 
 
 def state(spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapshot) -> DataFrame | None:
@@ -146,8 +159,11 @@ def refresh(
 
 
 def _mark(cycle: int) -> str:
-    """What the commit carries that writes a snapshot: another one's content is not taken for it."""
-    return f"{MARK}snapshot {cycle}"
+    """What the commit carries that writes a snapshot: another one's content is not taken for it.
+
+    Without the number of its kind it was written when trimming took deletions that it lacked: it is made anew.
+    """
+    return f"{MARK}snapshot 2 {cycle}"
 
 
 def _live(spark: SparkSession, ledger: Ledger, source: Source) -> DataFrame:

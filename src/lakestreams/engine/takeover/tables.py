@@ -97,14 +97,22 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
     return Missing(own, epochs, all(bronze))
 
 
-def sealed(ledger: Ledger, topology: Topology) -> tuple[Table, ...]:
-    """The tables that a driver seals when it takes a pipeline over."""
+def sealed(ledger: Ledger, topology: Topology, *, snapshots: bool) -> tuple[Table, ...]:
+    """The tables that a driver seals when it takes a pipeline over.
+
+    Args:
+        snapshots: also those of tables that are looked up. A driver reads them before it replaces them, and an older one of
+            another configuration would put rows of other rules there. Of its own configuration it puts the same rows.
+    """
     lake = ledger.lake
+    others = [one.table(ledger) for one in (quarantine, event_log, orphans, replays)]
+    if snapshots:
+        others += [lake.snapshot(ledger.pipeline, one.topic) for one in topology.sources if one.kind != "stream"]
     return decisions.sealed(
         ledger.table,
         (lake.bronze(ledger.pipeline, source.topic) for source in topology.sources),
         (lake.output(sink.name) for sink in topology.sinks),
-        (one.table(ledger) for one in (quarantine, event_log, orphans, replays)),
+        others,
     )
 
 

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakestreams.engine.ledger.rows import interval_option, tables_option
+from lakestreams.engine.ledger.rows import configuration_option, interval_option, tables_option
 from lakestreams.engine.run import Run, Setup
 from lakestreams.engine.runtime.progress import wall_clock_ms
 from lakestreams.engine.takeover import changed, running, table_identity, tables
@@ -76,6 +76,7 @@ def _claim(setup: Setup, known: table_identity.Known, history: History, noted: N
         "max_bad_share": str(settings.max_bad_share),
         "accept_data_loss": str(settings.accept_data_loss).lower(),
         "accept_change": str(settings.accept_change).lower(),
+        **configuration_option(configured.whole),
         **interval_option(settings.interval_ms),
         **tables_option(known.tables.as_known(setup.spark, history)),
         **({"accepted": "\n".join(known.accepted)} if known.accepted else {}),
@@ -88,7 +89,8 @@ def _claim(setup: Setup, known: table_identity.Known, history: History, noted: N
     run = replace(setup.ledger, run_id=str(uuid.uuid4()), noted=noted)
     unknown = None if configured.whole in history.semantics_of else configured
     claiming = Claiming(setup.spark, run, options, unknown, claimed)
-    history = claiming.take_over(history, tables.sealed(run, setup.topology))
+    same = history.claim is not None and history.claim.configuration == configured.whole
+    history = claiming.take_over(history, tables.sealed(run, setup.topology, snapshots=not same))
     return claiming.ledger, history
 
 
