@@ -1,87 +1,93 @@
-"""Tables of a catalog, as on Databricks, by name and not by folder: Delta records some statements otherwise there."""
+"""Tables of a catalog, as on Databricks: they have names and no folders, and Delta records some statements otherwise there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.engine.harness import Bench, assert_sound, facts, fresh_topics
-from tests.engine.jobs import JOBS
+from tests.engine.harness import Bench, assert_ledger_sound, fresh_topics
+from tests.engine.jobs import JOBS, Record
 
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.state import snapshots, store
 from lakestreams.maintenance.maintain import Options, maintain
 from lakestreams.maintenance.trimming import Trimming
 from lakestreams.testing.small import small
+from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.engine.runtime.progress import Event
     from lakestreams.local.broker import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-ANY_TIME = 2**53
+NAMED = Lake("", "spark_catalog", "bronze_named", "silver_named", "control_named")
+SCHEMAS = (NAMED.bronze_schema, NAMED.silver_schema, NAMED.control_schema)
 
 
 @dataclass
 class CatalogBench(Bench):
-    """One pipeline whose tables are named, in schemas that were created before, as a bundle creates them."""
-
-    def __post_init__(self) -> None:
-        for schema in (self.lake.bronze_schema, self.lake.silver_schema, self.lake.control_schema):
-            self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    """One pipeline whose tables lie in a catalog; its checkpoints are in a folder, as in a volume."""
 
     @property
     def lake(self) -> Lake:
-        name = self.root.name
-        return Lake(str(self.root), "spark_catalog", f"bronze_{name}", f"silver_{name}", f"control_{name}")
-
-    def stored(self) -> int:
-        """How many tables of what nodes keep, and of snapshots, there are."""
-        names = [row["tableName"] for row in self.spark.sql(f"SHOW TABLES IN {self.lake.control_schema}").collect()]
-        return sum(one.startswith(("state_", "snapshot_")) for one in names)
-
-    def close(self) -> None:
-        for schema in (self.lake.bronze_schema, self.lake.silver_schema, self.lake.control_schema):
-            self.spark.sql(f"DROP SCHEMA {schema} CASCADE")
+        return Lake(str(self.root), NAMED.catalog, *SCHEMAS)
 
 
-@pytest.mark.parametrize("job", JOBS)
-def test_a_job_restarts_from_what_it_stored_in_a_catalog(
-    spark: SparkSession, broker: Broker, tmp_path: Path, job: str
-) -> None:
-    """Its caches are known again, bronze is trimmed behind them, and results are those of folders."""
-    own = JOBS[job]
-    topics = fresh_topics(broker, 2, own.topics)
-    topology = own.build(*topics)
-    named, folders = CatalogBench(spark, broker, tmp_path / f"named_{job}", topology), Bench(spark, broker, tmp_path / "folders", topology)
+@pytest.fixture
+def _schemas(spark: SparkSession) -> Iterator[None]:
+    """They are there before, as a bundle creates them."""
+    for schema in SCHEMAS:
+        spark.sql(f"CREATE SCHEMA {schema}")
     with small(spark):
-        try:
-            for records in (own.old(), own.new()):
-                for topic, name in zip(topics, own.topics, strict=True):
-                    broker.produce(topic, records[name])
-                named.run(max_offsets_per_trigger=80, snapshot_every=1)
-                folders.run(max_offsets_per_trigger=80, snapshot_every=1)
-                assert facts(named) == facts(folders)
-            assert_sound(named)
-            assert named.stored()
-            for row in spark.sql(f"SHOW TABLES IN {named.lake.control_schema}").collect():
-                print(row["tableName"], [tuple(r) for r in spark.sql(f"describe history {named.lake.control_schema}.{row['tableName']}").select("operation","userMetadata").collect()][:4])
-            trimmed = Trimming(spark, Ledger(named.lake, topology.name), topology, fingerprint.of_state(topology, "")).run(ANY_TIME)
-            assert trimmed.cycle > 1
-            print(trimmed)
-            print(maintain(spark, named.lake, topology, Options(outputs=True)))
-            for topic, name in zip(topics, own.topics, strict=True):
-                broker.produce(topic, own.new()[name])
-            named.run(snapshot_every=1)
-            folders.run(snapshot_every=1)
-            outputs = [one.name for one in topology.sinks]
-            left, right = facts(named), facts(folders)
-            assert {one: left[one] for one in outputs} == {one: right[one] for one in outputs}
-        finally:
-            named.close()
+        yield
+    for schema in SCHEMAS:
+        spark.sql(f"DROP SCHEMA {schema} CASCADE")
+
+
+def assert_caches_are_known(bench: Bench) -> None:
+    """What was stored last is what the next run builds on."""
+    ledger = Ledger(bench.lake, bench.topology.name)
+    history = ledger.history(bench.spark)
+    if history.state is not None:
+        assert store.is_usable(bench.spark, ledger, history.state, fingerprint.of_state(bench.topology, ""))
+        return
+    for source in bench.topology.sources:
+        if source.kind != "stream":
+            found = snapshots.find(bench.spark, ledger, source, bench.topology.expectations)
+            assert found.cycle == history.done_cycle
+
+
+@pytest.mark.usefixtures("_schemas")
+@pytest.mark.parametrize(
+    ("name", "tended"), [("correlation", False), *(pytest.param(job, True, marks=pytest.mark.soak) for job in JOBS)]
+)
+def test_a_job_goes_on_from_what_it_stored_in_a_catalog(
+    spark: SparkSession, broker: Broker, tmp_path: Path, name: str, *, tended: bool
+) -> None:
+    """Bronze is trimmed meanwhile, so nothing else could take the place of what was stored."""
+    job = JOBS[name]
+    topics = fresh_topics(broker, 2, job.topics)
+    bench = CatalogBench(spark, broker, tmp_path, job.build(*topics))
+
+    def run(records: Mapping[str, Sequence[Record]]) -> None:
+        for topic, known_as in zip(topics, job.topics, strict=True):
+            broker.produce(topic, records[known_as])
+        bench.run(snapshot_every=1)
+        assert_caches_are_known(bench)
+
+    run(job.old())
+    own = fingerprint.of_state(bench.topology, "")
+    trimmed = Trimming(spark, Ledger(bench.lake, bench.topology.name), bench.topology, own).run(2**53)
+    assert sum(trimmed.rows.values()) > 0
+    if tended:
+        maintain(spark, bench.lake, bench.topology, Options(outputs=True))  # files are joined, and no row changes
+    run(job.new())
+    assert verify(spark, bench.lake, bench.topology).equal
+    assert_ledger_sound(bench)

@@ -22,6 +22,7 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.ledger.rows import frame_of
 from lakestreams.engine.publish import sinks
+from lakestreams.engine.runtime import commits
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.state.overwriting import overwrite_counted
 from lakestreams.errors import Fenced, LocationNotWritable, TableSchemaMismatch
@@ -166,10 +167,17 @@ def test_overwriting_replaces_content_and_columns(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.slow
-def test_a_cache_that_another_driver_replaces_meanwhile_is_replaced_again(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["folder", "catalog"])
+@pytest.mark.parametrize("there", [True, False], ids=["", "nobody has made it yet"])
+def test_a_cache_that_another_driver_replaces_meanwhile_is_replaced_again(
+    spark: SparkSession, tmp_path: Path, kind: str, *, there: bool
+) -> None:
     """An older driver's statement may pass its fence, and commit while a newer one's is under way."""
-    lake, begun, go_on = Lake(str(tmp_path / "lake")), tmp_path / "begun", tmp_path / "go-on"
-    table, ledger = lake.snapshot("p", "users"), Ledger(lake, "p")
+    begun, go_on = tmp_path / "begun", tmp_path / "go-on"
+    lake = Lake(str(tmp_path / "lake"), "spark_catalog" if kind == "catalog" else None, control_schema="overwritten")
+    if kind == "catalog":
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {lake.control_schema}")
+    table, ledger = lake.snapshot("p", f"users{there}"), Ledger(lake, f"p{there}")
 
     @F.udf("bigint")
     def held(value: int) -> int:
@@ -182,7 +190,8 @@ def test_a_cache_that_another_driver_replaces_meanwhile_is_replaced_again(spark:
     with small(spark), ThreadPoolExecutor(1) as pool:
         ledger.create(spark)
         newer = claimed(spark, ledger, "newer")
-        table.overwrite(spark.range(1))
+        if there:
+            table.overwrite(spark.range(1))
         rows = spark.range(5, 7, 1, 1).select(held("id").alias("id"))
         counted = pool.submit(overwrite_counted, spark, newer, table, rows, "users", "newer's")
         while not begun.exists() and not counted.done():
@@ -191,8 +200,12 @@ def test_a_cache_that_another_driver_replaces_meanwhile_is_replaced_again(spark:
         go_on.touch()
         assert counted.result(PATIENCE_S) == 2
     assert sorted(row[0] for row in table.read(spark).collect()) == [5, 6]
-    operations = spark.sql(f"describe history {table.reference}").where("operation = 'WRITE'")
-    assert [row[0] for row in operations.orderBy("version").select("userMetadata").collect()] == [None, None, "newer's"]
+    assert (
+        [one.mark for one in commits.read(spark, table)] == [None, "newer's"] if not there else [None, None, "newer's"]
+    )
+    assert commits.holds(spark, table, "newer's")
+    if kind == "catalog" and not there:
+        spark.sql(f"DROP SCHEMA {lake.control_schema} CASCADE")
 
 
 @pytest.mark.slow

@@ -166,6 +166,6 @@ ALL: Final = (
     REPLAYS, DAMAGES, FORGOTTEN,
 )  # fmt: skip
 # Those of which there are so few states that all are tried.
-WHOLE: Final = (ROUNDS, BATCHES, BESIDE, MARKERS, STORED, FORGOTTEN)
+WHOLE: Final = (ROUNDS, BESIDE, MARKERS, STORED, FORGOTTEN)
 # As above, with more of everything: for `make soak`.
 LONG: Final = tuple(replace(one, left={**one.left, "starts": 3, "crashes": 2, "lost": 1, "failures": 1}) for one in ALL)

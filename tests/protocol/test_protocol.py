@@ -15,7 +15,6 @@ from tests.protocol.state import Scenario
 MOST: Final = {
     scenarios.TWO_DRIVERS.name: 400_000,
     **dict.fromkeys((one.name for one in scenarios.WHOLE), 600_000),
-    scenarios.BATCHES.name: 1_000_000,
 }  # of the others 200,000
 SOAK: Final = 2_500_000
 SEED: Final = 20_261_126

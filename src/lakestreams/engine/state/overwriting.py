@@ -41,8 +41,8 @@ def overwrite_counted(
     """
     counting = WriteMetrics(f"{ledger.pipeline} {ledger.epoch} {counted_as}", {_ROWS: F.count(F.lit(1))})
     with translated(ledger.pipeline):
-        observed = table.overwrite(ledger.fence(spark, counting.of(rows)), properties, mark=mark)
-    counts = counting.counts() if observed else None
+        at_once = table.overwrite(ledger.fence(spark, counting.of(rows)), properties, mark=mark)
+    counts = counting.counts() if at_once else None
     return table.read(spark).count() if counts is None else counts[_ROWS]
 
 

@@ -161,7 +161,7 @@ def refresh(
 def _mark(cycle: int) -> str:
     """What the commit carries that writes a snapshot: another one's content is not taken for it.
 
-    Without the number of its kind it was written when trimming took deletions that it lacked: it is made anew.
+    Those without the number of the kind were written when trimming took deletions that they lacked: they are rebuilt.
     """
     return f"{MARK}snapshot 2 {cycle}"
 
