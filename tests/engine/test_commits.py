@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from lakestreams.engine.runtime.commits import Commit, changed_by_others, newest_property
+from lakestreams.engine.runtime.commits import Commit, changed_by_others, holds, newest_property
+from lakestreams.engine.runtime.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TRIM = '["(((attempt#1 > 0) AND (seq#2L < 3)) OR ((attempt#1 = 0) AND (offset#3L < 9)))"]'
 DEDUPED = '["(((partition#1 = partition#0) AND (offset#2L = offset#1L)) AND (attempt#3 = attempt#2))"]'
@@ -121,3 +128,41 @@ def test_a_property_is_what_it_was_set_to_last_behind_a_version() -> None:
     assert newest_property(commits, "lakestreams.sealed.shop", 4) == "4"
     assert newest_property(commits, "lakestreams.sealed.shop", 7) is None
     assert newest_property(commits, "lakestreams.sealed.other", 4) is None
+
+
+def logged(folder: Path, first: int, *operations: str) -> Table:
+    """A table of whose log these commits are left; each has the mark `ours`."""
+    log = folder / "_delta_log"
+    log.mkdir(parents=True)
+    for version, operation in enumerate(operations, first):
+        info = {"commitInfo": {"operation": operation, "operationParameters": {}, "userMetadata": "ours"}}
+        (log / f"{version:020}.json").write_text(json.dumps(info))
+    return Table("t", "t", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("first", "operations", "known"),
+    [
+        (0, ("WRITE", "VACUUM START", "VACUUM END"), True),
+        (0, ("CREATE OR REPLACE TABLE AS SELECT", "OPTIMIZE"), True),
+        (0, ("WRITE", *["VACUUM END"] * 60), True),
+        (0, ("CREATE TABLE", "OPTIMIZE"), False),
+        (0, ("WRITE", "DELETE"), False),
+        (40, ("WRITE", "OPTIMIZE"), True),
+        (40, ("OPTIMIZE", "DELETE"), False),
+    ],
+)
+def test_a_table_holds_what_was_written_last(
+    tmp_path: Path, first: int, operations: Sequence[str], known: bool
+) -> None:
+    table = logged(tmp_path, first, *operations)
+    assert holds(cast("SparkSession", None), table, "ours", or_older=True) is known
+    assert holds(cast("SparkSession", None), table, "ours") is known
+    assert not holds(cast("SparkSession", None), table, "another's", or_older=True)
+
+
+def test_what_was_written_before_the_history_begins_may_hold(tmp_path: Path) -> None:
+    """Delta keeps a log for 30 days; a pipeline that stores seldom, or stands still, is older."""
+    table = logged(tmp_path, 12, *["VACUUM START", "VACUUM END"] * 30)
+    assert holds(cast("SparkSession", None), table, "ours", or_older=True)
+    assert not holds(cast("SparkSession", None), table, "ours"), "who can make it anew does"

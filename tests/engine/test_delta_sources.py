@@ -31,6 +31,7 @@ from lakestreams.errors import (
     UnknownColumn,
     unfold,
 )
+from lakestreams.testing.small import small
 from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
@@ -205,6 +206,36 @@ def test_another_pipeline_reads_bronze_as_a_stream(spark: SparkSession, tmp_path
     reader = TableBench(spark, bench.root, _of_bronze())
     reader.run()
     assert reader.rows("silver.changes_of_regions", "region", "count") == [("asia", 1), ("eu", 2), ("us", 1)]
+
+
+@pytest.mark.slow
+def test_files_that_are_gone_behind_others_that_are_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Small files are joined and removed; a large one between them stays, and so does its commit."""
+    builder = StreamsBuilder("gaps")
+    events = builder.stream("events", delta=f"{tmp_path}/shop/events", key="id bigint", value="name string")
+    events.to_delta("silver.events")
+    with small(spark):
+        bench = TableBench(spark, tmp_path, builder.build())
+        bench.create("events", "id bigint, name string")
+        bench.sql("INSERT INTO {events} VALUES (1, 'a')")
+        bench.run()
+        known: set[Path] = set()
+        gone = []
+        for number in (2, 3, 4):
+            known = set((tmp_path / "shop" / "events").rglob("*.parquet"))
+            bench.sql(
+                f"INSERT INTO {{events}} SELECT id, 'b' FROM range({number}, {1_000 if number == 3 else number + 1})"
+            )
+            if number != 3:
+                gone += [*({*(tmp_path / "shop" / "events").rglob("*.parquet")} - known)]
+        bench.sql("INSERT INTO {events} VALUES (9, 'i')")
+        for file in gone:
+            file.unlink()
+            (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
+        with pytest.raises(OffsetsExpired, match=r"shop/events: versions 2 to 4"):
+            bench.run()
+        bench.run(accept_data_loss=True)
+        assert bench.rows("silver.events", "id", "name") == [(1, "a"), (9, "i")]
 
 
 @pytest.mark.soak

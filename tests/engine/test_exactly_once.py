@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from tests.engine.harness import Bench, assert_sound, facts, fresh_topics
+from tests.engine.harness import Bench, assert_sound, facts, fresh_topics, page_views
 from tests.engine.jobs import JOBS, RACES, Job, Record
 from tests.engine.victim import BATCH
 
@@ -200,6 +200,25 @@ def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
     assert_sound(bench)
     assert all(name.startswith("lakestreams-concurrently") is many for name in stored_by)
     assert stored_by or job == "enrichment"
+
+
+def test_a_batch_that_is_recovered_knows_partitions_without_records(
+    spark: SparkSession, broker: Broker, tmp_path: Path, armed: Any
+) -> None:
+    """How many tasks there are follows from them, and with it where a new key goes: as if nothing had failed."""
+    views, users = fresh_topics(broker, 4)
+    bench = Bench(spark, broker, tmp_path, page_views(views, users))
+    broker.produce(views, [("alice", "/", 1_000)])
+    armed("ingest.before:1:raise")
+    with pytest.raises(FailpointReached):
+        bench.run()
+    armed.off()
+    bench.run()
+    (plan,) = bench.ledger().where("kind = 'plan'").collect()
+    parts = {(part["topic"], part["partition"]): part["records"] for part in plan["ranges"]}
+    assert parts.keys() == {(topic, partition) for topic in (views, users) for partition in range(4)}
+    assert sum(parts.values()) == 1
+    assert_sound(bench)
 
 
 @pytest.mark.timeout(900)

@@ -31,6 +31,12 @@ def test_an_admin_client_takes_what_means_the_same_to_it() -> None:
     assert connected(options) == AdminCluster("a:1")
 
 
+def test_ends_are_those_that_records_are_read_to() -> None:
+    """Else a topic with an open transaction would end before what was read of it, and look recreated."""
+    options = KafkaOptions("a:1", {"isolation.level": "read_uncommitted"}).spark_options()
+    assert connected(options) == AdminCluster("a:1", uncommitted=True)
+
+
 @pytest.mark.parametrize(("option", "value"), [("security.protocol", "SSL"), ("ssl.truststore.certificates", "PEM")])
 def test_where_clients_sign_in_an_admin_client_is_asked_first(option: str, value: str) -> None:
     options = KafkaOptions("a:1", {option: value}).spark_options()

@@ -22,12 +22,14 @@ from lakestreams.engine.ledger.plans import History, Plan, Range
 from lakestreams.engine.runtime import failpoints
 from lakestreams.engine.runtime.failpoints import FailpointReached
 from lakestreams.engine.runtime.lake import Lake
-from lakestreams.engine.state import snapshots
+from lakestreams.engine.state import snapshots, store
+from lakestreams.engine.state.reach import reach
 from lakestreams.engine.state.snapshots import Snapshot
+from lakestreams.engine.state.table_state import TableState
 from lakestreams.errors import BronzeTrimmed, InvalidOption, NoSuchRecord, NothingToMaintain, NothingToVerify
 from lakestreams.expectations.rules import kept
 from lakestreams.maintenance.maintain import Options, maintain
-from lakestreams.maintenance.trimming import Trimming
+from lakestreams.maintenance.trimming import Trimming, may_refuse_later, up_to
 from lakestreams.testing.small import small
 from lakestreams.topology.endpoints import Source
 from lakestreams.verify.verify import verify
@@ -105,20 +107,17 @@ def live_places(bench: Bench, source: Source) -> set[tuple[int, int]]:
     return {(partition, offset) for partition, offset, there in found.values() if there}
 
 
-REFUSED_UP_TO_MS = {"correlation": 120}  # how long behind a record's time a rule behind the join may drop what it gives
-
-
-def needed_places(bench: Bench, source: Source, job: Job) -> set[tuple[int, int]]:
+def needed_places(bench: Bench, source: Source) -> set[tuple[int, int]]:
     """What trimming may not delete: rows of tables that are there, and records whose bytes quarantine may still want."""
     if source.kind == "table":
         return live_places(bench, source)
-    if job.name not in REFUSED_UP_TO_MS:
+    ledger = Ledger(bench.lake, bench.topology.name)
+    stored = ledger.history(bench.spark).state
+    if stored is None or not may_refuse_later(bench.topology):
         return set()
-    last = bench.ledger().where("kind = 'plan'").orderBy(F.desc("cycle")).first()
-    assert last is not None
-    over = min(one["clock_ms"] for one in last["clocks"]) - REFUSED_UP_TO_MS[job.name]
-    young = bench.bronze(source.topic).where(F.col("event_time_ms") >= over).select("partition", "offset").collect()
-    return {(row[0], row[1]) for row in young}
+    frames = [one for own in store.load(bench.spark, ledger, stored).values() for one in own.values()]
+    remembered = [row["contributors"] for one in frames if "contributors" in one.columns for row in one.collect()]
+    return {(one["partition"], one["offset"]) for many in remembered for one in many if one["source"] == source.topic}
 
 
 class Busy:
@@ -178,7 +177,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
     bench = ran(spark, broker, tmp_path / "tended", job)
     cycles = bench.ledger().where("kind = 'plan'").count()
     assert cycles > 1
-    needed = {one.topic: needed_places(bench, one, job) for one in bench.topology.sources}
+    needed = {one.topic: needed_places(bench, one) for one in bench.topology.sources}
     whole = {one.topic: places(bench, one.topic) for one in bench.topology.sources}
     files = sorted(path for path in (tmp_path / "tended").rglob("*.json"))
 
@@ -205,6 +204,8 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
         assert trimming(bench).run(ANY_TIME).cycle == told.cycle
     for source in bench.topology.sources:
         assert places(bench, source.topic) == needed[source.topic]
+    streams = {one.topic for one in bench.topology.sources if one.kind == "stream"}
+    assert Ledger(bench.lake, bench.topology.name).history(spark).trimmed_streams == streams
     with pytest.raises(NothingToVerify, match="up to where bronze is trimmed"):
         verify(spark, bench.lake, bench.topology)
     with pytest.raises(NoSuchRecord, match="it is trimmed"):
@@ -229,7 +230,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
         verify(spark, bench.lake, bench.topology, from_cycle=cycles)
 
     if again:  # from there on: the base moves, the rows of tables that have changed are replaced
-        needed = {one.topic: needed_places(bench, one, job) for one in bench.topology.sources}
+        needed = {one.topic: needed_places(bench, one) for one in bench.topology.sources}
         fails(last)
         assert trimming(bench).run(ANY_TIME).cycle > cycles
         for source in bench.topology.sources:
@@ -263,25 +264,31 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
 
 
 @pytest.mark.broker
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_record_that_waits_is_trimmed_only_when_it_cannot_be_refused_any_more(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
+    """However far other topics of the pipeline are, that the join does not read."""
     views, users = fresh_topics(broker, 1)
+    others = f"Other{views}"
+    broker.create_topic(others)
     builder = StreamsBuilder("waiting")
     stream = builder.stream(views, key=Text("user"), value=Text("page"))
     stream.join(builder.table(users, key=Text("user"), value=Text("region")), wait="100 ms").to_delta("silver.waited")
+    builder.stream(others, key=Text("user"), value=Text("page")).to_delta("silver.others")
     bench = Bench(spark, broker, tmp_path, builder.build())
     broker.produce(users, [("known", "EU", ZERO)])
     broker.produce(views, [("known", "/1", ZERO + 10), ("never", "/2", ZERO + 60), ("known", "/3", ZERO + 130)])
+    broker.produce(others, [("x", "/", ZERO + 3_600_000)])
     bench.run(snapshot_every=1)
-    assert trimming(bench).run(ANY_TIME).rows[views] == 1
-    assert places(bench, views) == {(0, 1), (0, 2)}
-    bench.run(drain=True, snapshot_every=1)
+    assert trimming(bench).run(ANY_TIME).rows == {views: 1, users: 0, others: 1}
+    assert places(bench, views) == {(0, 1), (0, 2)}, "the one that waits, and the last one, which has the clock"
+    broker.produce(views, [("known", "/4", ZERO + 3_600_000)])
+    bench.run(snapshot_every=1)
     (refused,) = bench.quarantine().select("code", F.col("value").cast("string"), "offset").collect()
     assert tuple(refused) == ("NO_PARTNER", "/2", 1)
     assert trimming(bench).run(ANY_TIME).rows[views] == 2
-    assert places(bench, views) == set()
+    assert places(bench, views) == {(0, 3)}
 
 
 @pytest.mark.broker
@@ -345,6 +352,14 @@ def versioned() -> Topology:
     return builder.build()
 
 
+def compared() -> Topology:
+    builder = StreamsBuilder("prices")
+    orders = builder.stream("Orders", key=Text("item"), value=Text("amount"))
+    prices = builder.table("Prices", delta="shop.prices", key="item string", value="price string", changes="snapshot")
+    orders.join(prices).to_delta("silver.priced")
+    return builder.build()
+
+
 # key, value, event time, cycle, whether it can be read; in this order the offsets of one partition
 PRICES = [
     ("a", "1", ZERO, 1, True),
@@ -372,42 +387,131 @@ PRICES = [
         (page_views("Orders", "Prices"), 2, {9, 10}),
         # beside that, what lies in the last second, and of each key what was valid when it began
         (versioned(), 0, {1, 6, 7, 8, 9, 10}),
+        # beside that, what a Delta table said last of a key and nobody could read: else it would be read once more
+        (compared(), 0, {4, 5, 9, 10}),
     ],
-    ids=["table", "a snapshot lacks a cycle", "a snapshot", "versioned"],
+    ids=["table", "a snapshot lacks a cycle", "a snapshot", "versioned", "compared"],
 )
 def test_of_a_table_what_is_still_looked_at_stays(
     spark: SparkSession, tmp_path: Path, topology: Topology, as_of: int, kept: set[int]
 ) -> None:
-    lake = Lake(str(tmp_path))
+    ledger, plans = laid(spark, tmp_path, topology, [(0, *one) for one in PRICES])
     source = topology.sources[1]
+    if as_of:
+        snapshots.refresh(spark, ledger, source, Snapshot(), plans[:as_of], topology.expectations)
+    assert outdated(spark, ledger, topology, plans[1]) == {(0, offset) for offset in set(range(len(PRICES))) - kept}
+
+
+def test_a_global_table_is_stored_and_trimmed_in_the_order_in_which_it_is_looked_up(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its rows come before anything else of their cycle, so in it partitions and offsets are their order, and no time."""
+    builder = StreamsBuilder("prices")
+    orders = builder.stream("Orders", key=Text("item"), value=Text("amount"))
+    prices = builder.global_table("Prices", key=Text("item"), value=Text("price"))
+    orders.join(prices, left_on=lambda order: order.item).to_delta("silver.priced")
+    topology = builder.build()
+    ledger, plans = laid(
+        spark, tmp_path, topology, [(0, "a", "earlier partition", ZERO + 200, 1, True), (1, "a", "last", ZERO, 1, True)]
+    )
+    source = topology.sources[1]
+    snapshots.refresh(spark, ledger, source, Snapshot(), plans, topology.expectations)
+    table = ledger.lake.snapshot(topology.name, "Prices").read(spark)
+    assert [row[0] for row in table.where("k is not null").select("v.price").collect()] == ["last"]
+    assert outdated(spark, ledger, topology, plans[0]) == {(0, 0)}
+
+
+def test_a_snapshot_of_other_rules_is_not_used_behind_a_trim(spark: SparkSession, tmp_path: Path) -> None:
+    """Bronze has what the rules of its trim leave; rows and deletions that others would want are gone."""
+
+    def ruled(condition: str | None) -> Topology:
+        builder = StreamsBuilder("prices")
+        prices = builder.table("Prices", key=Text("item"), value=Text("price"))
+        if condition is not None:
+            prices.expect_or_drop("fits", condition)
+        builder.stream("Orders", key=Text("item"), value=Text("amount")).join(prices).to_delta("silver.priced")
+        return builder.build()
+
+    before, now = ruled("price != '3'"), ruled(None)
+    ledger, plans = laid(spark, tmp_path, before, [(0, *one) for one in PRICES])
+    source = before.sources[0]
+    snapshots.refresh(spark, ledger, source, Snapshot(), plans[:1], before.expectations)
+    assert snapshots.find(spark, ledger, source, before.expectations).cycle == 1
+    snapshots.forget_others(spark, ledger, source, before.expectations)
+    assert snapshots.find(spark, ledger, source, before.expectations).cycle == 1
+    snapshots.forget_others(spark, ledger, now.sources[0], now.expectations)
+    assert snapshots.find(spark, ledger, source, before.expectations) == Snapshot()
+
+
+def test_a_topic_that_was_trimmed_as_a_stream_is_no_table_any_more(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing of it is left, so its rows would be missing without a word."""
+    builder = StreamsBuilder("prices")
+    builder.stream("Prices", key=Text("item"), value=Text("price")).to_delta("silver.prices")
+    ledger, plans = laid(spark, tmp_path, builder.build(), [(0, *one) for one in PRICES])
+    streams = Trimming(spark, ledger, builder.build(), "").streams(
+        History(trimmed_streams=frozenset({"Former"})), plans[0]
+    )
+    assert streams == {"Prices", "Former"}
+    ledger.record_trim(spark, up_to(plans[0]), streams, done=False)
+    history = ledger.history(spark)
+    topology = page_views("Orders", "Prices", pipeline="prices")
+    assert history.trimmed_streams == streams
+    for refused in (
+        lambda: reach(spark, ledger, topology, history),
+        lambda: TableState(spark, ledger, topology, 16).resume(history),
+    ):
+        with pytest.raises(BronzeTrimmed, match="Prices was read as a stream up to cycle 1"):
+            refused()
+    assert reach(spark, ledger, page_views("Prices", "Others", pipeline="prices"), history) == 1
+
+
+def laid(
+    spark: SparkSession,
+    root: Path,
+    topology: Topology,
+    given: Sequence[tuple[int, str | None, str | None, int, int, bool]],
+) -> tuple[Ledger, list[Plan]]:
+    """Bronze of `Prices`, and a plan for each cycle: partition, key, value, event time, cycle, whether it can be read."""
+    lake = Lake(str(root))
+    (source,) = (one for one in topology.sources if one.topic.endswith(("Prices", "prices")))
     ledger = Ledger(lake, topology.name)
     ledger.create(spark)
     ledger = claimed(spark, ledger, "run", configuration=fingerprint.Configuration("", "", ""))
     (value,) = (one.name for one in source.value.fields)
     (key,) = (one.name for one in source.key.fields)
-    rows = [
-        {"topic": "Prices", "partition": 0, "offset": offset, "attempt": 0, "event_time_ms": time, "seq": cycle,
-         "stream_time_ms": max(one[2] for one in PRICES[: offset + 1] if one[4]),
-         "error": None if readable else {"code": "MALFORMED_VALUE", "message": ""},
-         "k": None if name is None else {key: name}, "v": None if text is None else {value: text}}
-        for offset, (name, text, time, cycle, readable) in enumerate(PRICES)
-    ]  # fmt: skip
-    bronze_rows.create_bronze(spark, lake, topology.name, source)
-    lake.bronze(topology.name, "Prices").append(
-        spark.createDataFrame(rows, bronze_rows.bronze_schema(spark, source)),
-        "test",
-        1,  # type: ignore[type-var]
-    )
-    plans = []
-    for cycle, (begin, end) in {1: (0, 6), 2: (6, 10), 3: (10, 11)}.items():
-        part = Range("Prices", 0, begin, end, records=end - begin)
-        plans.append(Plan(cycle, "", (part,), {}, cycle, cycle))
+    ends: dict[int, int] = {}
+    rows, plans = [], []
+    for cycle in sorted({one[4] for one in given}):
+        begins = dict(ends)
+        for partition, name, text, time, of, readable in given:
+            if of != cycle:
+                continue
+            offset = ends.get(partition, 0)
+            ends[partition] = offset + 1
+            earlier = [row["event_time_ms"] for row in rows if row["partition"] == partition and row["error"] is None]
+            rows.append(
+                {"topic": source.topic, "partition": partition, "offset": offset, "attempt": 0, "event_time_ms": time,
+                 "seq": cycle, "stream_time_ms": max([*earlier, *([time] if readable else [])]),
+                 "key": None if name is None else name.encode(), "value": None if text is None else text.encode(),
+                 "error": None if readable else {"code": "MALFORMED_VALUE", "message": ""},
+                 "k": None if name is None else {key: name}, "v": None if text is None else {value: text}}
+            )  # fmt: skip
+        parts = [
+            Range(source.topic, one, begins.get(one, 0), end, end - begins.get(one, 0)) for one, end in ends.items()
+        ]
+        plans.append(Plan(cycle, "", tuple(parts), {}, cycle, cycle))
         ledger.record(spark, ledger.plan_row(plans[-1]))
-    if as_of:
-        snapshots.refresh(spark, ledger, source, Snapshot(), plans[:as_of], topology.expectations)
-    target = Plan(2, "", (Range("Prices", 0, 0, 10),), {}, 0, 2)
-    outdated = Trimming(spark, ledger, topology, "")._outdated(source, History(), target).select("offset")
-    assert {row["offset"] for row in outdated.collect()} == set(range(len(PRICES))) - kept
+    bronze_rows.create_bronze(spark, lake, topology.name, source)
+    frame = spark.createDataFrame(rows, bronze_rows.bronze_schema(spark, source))  # type: ignore[type-var]
+    lake.bronze(topology.name, source.topic).append(frame, "test", 1)
+    return ledger, plans
+
+
+def outdated(spark: SparkSession, ledger: Ledger, topology: Topology, last: Plan) -> set[tuple[int, int]]:
+    """Partition and offset of what a trim up to a plan would delete of `Prices`."""
+    (source,) = (one for one in topology.sources if one.topic.endswith(("Prices", "prices")))
+    found = Trimming(spark, ledger, topology, "")._outdated(source, History(), up_to(last))
+    return {(row["partition"], row["offset"]) for row in found.collect()}
 
 
 def test_what_cannot_be_maintained_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def resume(run: Run, view: ClusterView) -> Round:
     checker = _checker(run, view)
     last = LastCycle.of(topology.name, history)
     ingesting = Ingesting(run, BronzePosition(last, ledger.noted), checker)
-    ingesting.resume(ingesting.recover())
+    ingesting.resume(ingesting.recover(view))
     remembered = retained.of(spark, ledger, topology, run.configured.semantics, run.settings.snapshot_every)
     remembered.resume(history)
     cycles = Cycles(

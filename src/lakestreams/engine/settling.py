@@ -83,7 +83,9 @@ def frontier_of(run: Run, bronze: BronzePosition, view: ClusterView) -> settle.F
         if end <= view.starts.get(at, 0) or at[0] in tables:
             return False  # it has no record to wait for
         caught_up = positions.get(at, 0) >= end
-        return not (caught_up and timeout is not None and now - bronze.arrived.get(at, now) >= timeout)
+        if caught_up and at not in bronze.arrived:
+            return False  # nor is what it has a record, but markers of transactions, or what compaction has taken
+        return not (caught_up and timeout is not None and now - bronze.arrived[at] >= timeout)
 
     return settle.Frontier(frozenset(at for at, end in view.ends.items() if holds(at, end)), _idle_policy(run).streams)
 

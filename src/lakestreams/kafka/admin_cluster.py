@@ -33,11 +33,13 @@ class AdminCluster:
         bootstrap_servers: where.
         conf: of librdkafka, how clients sign in; by default nobody does.
         timeout_s: how long to wait for answers.
+        uncommitted: whether the topics' readers read records of open transactions: then ends lie behind these.
     """
 
     bootstrap_servers: str
     conf: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     timeout_s: float = field(default=TIMEOUT_S, compare=False)
+    uncommitted: bool = False
     _last: list[_Client] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def partitions(self, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
@@ -101,12 +103,13 @@ class AdminCluster:
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
 
         described = self._described(client, names)
+        isolation = IsolationLevel.READ_UNCOMMITTED if self.uncommitted else IsolationLevel.READ_COMMITTED
         every = [(name, one.id) for name, topic in described.items() for one in topic.partitions]
         last, first = (
             client.answers(
                 client.admin.list_offsets(
                     {At(*one): spec for one in sorted(every)},
-                    isolation_level=IsolationLevel.READ_COMMITTED,
+                    isolation_level=isolation,
                     request_timeout=self.timeout_s,
                 )
             )

@@ -73,7 +73,8 @@ def connect(spark: SparkSession, options: Mapping[str, str], scratch: Path) -> C
         return ProbeCluster(spark, options, scratch, "the package confluent-kafka is not installed")
     except OfSparkAlone as why:
         return ProbeCluster(spark, options, scratch, str(why))
-    admin = AdminCluster(servers, conf, timeout_s(options, TIMEOUT_S))
+    uncommitted = options.get("kafka.isolation.level") == "read_uncommitted"
+    admin = AdminCluster(servers, conf, timeout_s(options, TIMEOUT_S), uncommitted)
     if not signs_in(options):
         return admin
     return AdminFirst(admin, ProbeCluster(spark, options, scratch))

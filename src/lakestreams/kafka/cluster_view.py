@@ -13,7 +13,7 @@ class ClusterView:
     """The topics of a pipeline as the cluster shows them at one moment.
 
     Attributes:
-        ends: per topic-partition the end offset that a read_committed consumer sees.
+        ends: per topic-partition the end offset that a consumer sees, by default one that reads what is committed.
         starts: per topic-partition the first retained offset; empty where it could not be had.
         topic_ids: topic to its id; empty where it could not be had.
         leader_epochs: per topic-partition how often its leader had changed; empty where it could not be had.

@@ -19,7 +19,7 @@ from lakestreams.kafka.cluster_view import ClusterView
 from lakestreams.kafka.noted import TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 # A query with these ends at once with an empty batch: so many records never come, and it would wait longer than time is old.
@@ -74,10 +74,11 @@ class ProbeCluster:
         reader = self.spark.readStream.format("kafka").options(**{**limits, **self.options}).options(**_READS_NOTHING)
         source = reader.option(how, text).option("startingOffsets", "earliest").load()
         self.scratch.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="probe-", dir=self.scratch) as folder:
+        # a volume may refuse to remove a folder
+        with tempfile.TemporaryDirectory(prefix="probe-", dir=self.scratch, ignore_cleanup_errors=True) as folder:
             try:
                 query = (
-                    source.writeStream.format("noop")
+                    source.writeStream.foreachBatch(_nothing)  # as ingest does: compute may refuse other sinks
                     .option("checkpointLocation", folder)
                     .trigger(availableNow=True)
                     .start()
@@ -92,6 +93,10 @@ class ProbeCluster:
         told = (progress.get("sources") or [{}])[0]
         starts = {} if told.get("numInputRows") else _offsets(told.get("endOffset"))  # what has read does not tell
         return starts, _offsets(told.get("latestOffset") or told.get("endOffset"))
+
+
+def _nothing(_rows: DataFrame, _number: int) -> None:
+    """What becomes of a batch: there is none, or nobody wants its rows."""
 
 
 def _offsets(offsets: str | Mapping[str, Any] | None) -> dict[TopicPartition, int]:

@@ -5,6 +5,7 @@ Nothing of it changes a result. Statements that a run's commit gets in the way o
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -134,7 +135,12 @@ def maintain(spark: SparkSession, lake: Lake, topology: Topology, options: Optio
 
 
 def _require_safe(spark: SparkSession, hours: float | None) -> None:
-    if hours is not None and hours < SAFE_HOURS and spark.conf.get(_CHECKED, "true") != "false":
+    if hours is None or hours >= SAFE_HOURS:
+        return
+    allowed = False
+    with contextlib.suppress(Exception):  # some compute hides its settings
+        allowed = spark.conf.get(_CHECKED, "true") == "false"
+    if not allowed:
         message = (
             f"files of old versions are to be removed after {hours:g} hours; a run or a reader may still need them"
         )

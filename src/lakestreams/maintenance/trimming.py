@@ -34,6 +34,7 @@ from lakestreams.engine.takeover.claiming import Claiming
 from lakestreams.errors import Fenced
 from lakestreams.evaluate import walk
 from lakestreams.expectations.rules import dropped
+from lakestreams.operators.records import CONTRIBUTORS, ORDER
 from lakestreams.topology.graph import longest_wait_ms, only_looks_up
 
 if TYPE_CHECKING:
@@ -134,6 +135,11 @@ class Trimming:
             reached = 0
         return reached, notes
 
+    def streams(self, history: History, target: Plan) -> frozenset[str]:
+        """The topics of which nothing stays, now or since an earlier trim; what was never read as a stream is not among them."""
+        read = {one.topic for one in self.topology.sources if one.kind == "stream"}
+        return history.trimmed_streams | {part.topic for part in target.ranges if part.topic in read and part.to_offset}
+
     def _same_configuration(self, history: History) -> bool:
         """Whether what ran last is what the files say now, as far as it decides what may go."""
         if self.remembers:
@@ -153,9 +159,10 @@ class Trimming:
         for source in self._existing():
             table = self.ledger.lake.bronze(self.ledger.pipeline, source.topic)
             try:
-                if source.kind == "stream":
-                    deleted = table.delete(self.spark, self._gone(source, target))
+                if source.kind == "stream" and not may_refuse_later(self.topology):
+                    deleted = table.delete(self.spark, _taken(source, target))
                 else:
+                    snapshots.forget_others(self.spark, self.ledger, source, self.topology.expectations)
                     outdated = self._outdated(source, history, target)
                     deleted = table.delete_these(self.spark, outdated, _PLACE, _taken(source, target, of="t."))
                 outcome.rows[source.topic] = deleted
@@ -170,7 +177,11 @@ class Trimming:
         """The bronze rows that nothing after the target's cycle needs."""
         rows = self.ledger.lake.bronze(self.ledger.pipeline, source.topic).read(self.spark)
         if source.kind == "stream":
-            return rows.where(self._gone(source, target)).select(*_PLACE)
+            taken = rows.where(_taken(source, target)).select(*_PLACE)
+            if not may_refuse_later(self.topology):
+                return taken
+            return taken.join(self._remembered(source, history, target), on=list(_PLACE), how="left_anti")
+        rows = rows.withColumn("_said", _is_said(source))
         taken = rows.where(_taken(source, target))
         plans = tables_before(self.spark, self.ledger, self.topology, replace(history, trim=target))
         broken = dropped(source, self.topology.expectations)
@@ -178,20 +189,25 @@ class Trimming:
         if broken is not None:
             readable = readable & ~broken
         placed = taken.where(readable).withColumn("_cycle", _cycle_of(source, plans))
-        needed = _is_live() | _is_history(source) | _deletes(snapshots.lacks_from(self.spark, self.ledger, source))
-        judged = placed.withColumn("_needed", needed)
-        return taken.where(~readable).select(*_PLACE).unionByName(judged.where("not _needed").select(*_PLACE))
+        since = snapshots.lacks_from(self.spark, self.ledger, source)
+        judged = placed.withColumn("_needed", _is_live(source) | _is_history(source) | _deletes(since))
+        refused = taken.where(~readable & ~F.col("_said")).select(*_PLACE)
+        return refused.unionByName(judged.where("not _needed").select(*_PLACE))
 
-    def _gone(self, source: Source, target: Plan) -> str:
-        """Which of a stream's records nothing needs any more, as SQL: all that were taken, but for what may be refused yet.
-
-        A record that is refused only when its time is over goes to quarantine with its raw bytes, and bronze has them.
-        """
-        waits = _refusable_ms(self.topology)
-        if not (waits and target.clocks):
-            return _taken(source, target)
-        over = min(target.clocks.values()) - waits
-        return f"({_taken(source, target)}) AND (`event_time_ms` IS NULL OR `event_time_ms` < {over})"
+    def _remembered(self, source: Source, history: History, target: Plan) -> DataFrame:
+        """Where the records lie that nodes remember: what is refused later goes to quarantine with bytes that only bronze has."""
+        stored = history.base if decisions.cycle_of(history.base) >= target.cycle else history.state
+        found = self.spark.createDataFrame([], f"source string, {', '.join(f'{name} bigint' for name in _PLACE)}")
+        for own in state.load(self.spark, self.ledger, stored).values() if stored is not None else ():
+            for frame in own.values():
+                cited = [F.array(ORDER)] if ORDER in frame.columns else []
+                cited += [F.col(CONTRIBUTORS)] if CONTRIBUTORS in frame.columns else []
+                for records in cited:
+                    one = frame.select(F.explode(records).alias("one")).select(
+                        "one.source", *(F.col(f"one.{name}").cast("bigint").alias(name) for name in _PLACE)
+                    )
+                    found = found.unionByName(one)
+        return found.where(F.col("source") == source.topic).select(*_PLACE).distinct()
 
 
 def up_to(last: Plan) -> Plan:
@@ -254,7 +270,8 @@ class _Hands:
                 mine.failpoint("base.after")
             case commands.Append(row=("trim", target, _)):
                 mine.failpoint("trim.before")
-                mine.record_trim(self._spark, up_to(self._old[target]), done=False)
+                whole = up_to(self._old[target])
+                mine.record_trim(self._spark, whole, own.streams(self._history, whole), done=False)
                 self._wrote = True
                 mine.failpoint("trim.after")
             case commands.Delete():
@@ -296,8 +313,8 @@ def _said(history: History) -> Plan:
     return history.trim
 
 
-def _refusable_ms(topology: Topology) -> int:
-    """How far a clock must pass a record's time, at most, until no step can refuse it any more; 0: none does so later.
+def may_refuse_later(topology: Topology) -> bool:
+    """Whether a step can refuse a record in a later cycle than the one that took it.
 
     What gives up waiting for a row does, and so do rules over a step's rows, of which some come out long after their records.
     """
@@ -309,18 +326,25 @@ def _refusable_ms(topology: Topology) -> int:
         for rule in topology.expectations.rules_of(node.name)
     )
     gives_up = any(node.gives_up for node in topology.nodes)
-    return longest_wait_ms(topology.nodes) if ruled or gives_up else 0
+    return bool(ruled or gives_up) and bool(longest_wait_ms(topology.nodes))
 
 
-def _is_live() -> Column:
+def _is_said(source: Source) -> Column:
+    """Whether a row of a Delta table is what it said last of its key: what a comparison with the table goes by, readable or not."""
+    if source.delta is None:
+        return F.lit(False)
+    last = Window.partitionBy("key", F.col("attempt") > 0).orderBy(F.desc("offset"))
+    return (F.col("attempt") == 0) & F.col("value").isNotNull() & (F.row_number().over(last) == 1)
+
+
+def _is_live(source: Source) -> Column:
     """Whether a row is what its key's row is after the last cycle."""
-    return (F.row_number().over(_newest_first("k")) == 1) & F.col("v").isNotNull()
+    return (F.row_number().over(_newest_first(source, "k")) == 1) & F.col("v").isNotNull()
 
 
 def _deletes(since: int | None) -> Column:
     """Whether a row says that its key is gone, from a cycle on: of an older row that lies in a snapshot nothing else does."""
-    newest = (F.row_number().over(_newest_first("k")) == 1) & F.col("v").isNull()
-    return F.lit(False) if since is None else newest & (F.col("_cycle") >= since)
+    return F.lit(False) if since is None else F.col("v").isNull() & (F.col("_cycle") >= since)
 
 
 def _is_history(source: Source) -> Column:
@@ -329,12 +353,12 @@ def _is_history(source: Source) -> Column:
         return F.lit(False)
     begins = F.max("event_time_ms").over(Window.partitionBy("partition")) - source.history_ms
     within = F.col("event_time_ms") >= begins
-    by_time = _newest_first("k", within, newest=("event_time_ms",))
+    by_time = _newest_first(source, "k", within, newest=("event_time_ms",))
     return within | ((F.row_number().over(by_time) == 1) & F.col("v").isNotNull())
 
 
-def _newest_first(*by: str | Column, newest: Sequence[str] = ()) -> WindowSpec:
-    order = (*newest, "_cycle", "stream_time_ms", *_PLACE)
+def _newest_first(source: Source, *by: str | Column, newest: Sequence[str] = ()) -> WindowSpec:
+    order = (*newest, "_cycle", *snapshots.order_within(source))
     return Window.partitionBy(*by).orderBy(*(F.desc(name) for name in order))
 
 

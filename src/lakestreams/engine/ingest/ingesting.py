@@ -13,7 +13,7 @@ from lakestreams.engine.ingest import query as ingest_query
 from lakestreams.engine.ingest.hand_over import HandOver
 from lakestreams.engine.ingest.table_reader import TableReader
 from lakestreams.engine.ingest.writer_schemas import WriterSchemas
-from lakestreams.engine.ledger.plans import BronzeState, Ingest
+from lakestreams.engine.ledger.plans import AppendedRange, BronzeState, Ingest, Range
 from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.replay import ingest as replay_ingest
 from lakestreams.engine.takeover import tables
@@ -67,18 +67,28 @@ class Ingesting:
 
     # --- what is there ---------------------------------------------------------------------------------------------
 
-    def recover(self) -> Ingest | None:
-        """Closes a batch that a crash left in bronze without a ledger row: the newest batch that there is."""
+    def recover(self, view: ClusterView) -> Ingest | None:
+        """Closes a batch that a crash left in bronze without a ledger row: the newest batch that there is.
+
+        Args:
+            view: the cluster as it is. Partitions of which bronze has nothing count, too, as they would have without a crash:
+                how many tasks there are decides where a new key goes.
+        """
         run, last = self.run, self.run.history.ingest
         if not run.may_recover:
             return last
-        replays = self._replays(BronzeState.after([last] if last else []))
+        before = BronzeState.after([last] if last else [])
+        replays = self._replays(before)
 
         def hands(command: commands.Command) -> Any:
             match command:
                 case commands.Read("tail", seq):
                     sources = run.topology.sources
-                    return batch_metrics.read_back(run.spark, self.ledger, sources, seq, self.rules)
+                    found = batch_metrics.read_back(run.spark, self.ledger, sources, seq, self.rules)
+                    topics = run.endpoints.topics if found else ()
+                    empty = [at for at in view.ends if at[0] in topics and at not in before.positions]
+                    begins = {at: Range(*at, view.starts.get(at, 0), view.starts.get(at, 0)) for at in empty}
+                    return {at: AppendedRange(part, 0, 0) for at, part in begins.items()} | found
                 case _:
                     return replays(command)
 
@@ -97,7 +107,7 @@ class Ingesting:
         if plan is not None or newest is not None:
             self.bronze.batches = run.ledger.ingests(run.spark, decisions.oldest_batch(plan, newest))
             run.tuning.holds(max(self.bronze.state.mean_bytes.values(), default=0))
-        if run.settings.idle_timeout_ms is not None:
+        if run.settings.idle_timeout_ms is not None or run.settings.settling == "event_time":
             self.bronze.arrived = run.ledger.arrivals(run.spark)
 
     # --- whether it is what was read before ------------------------------------------------------------------------

@@ -48,6 +48,7 @@ from lakestreams.engine.ledger.rows import (
     frame_of,
     row_of,
     schema_details,
+    streams_option,
 )
 from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.runtime.failpoints import Failpoints
@@ -245,17 +246,18 @@ class Ledger(LedgerReader):
         self._append(spark, [row], decisions.of_row("done", cycle))
         self.failpoint("finish.after")
 
-    def record_trim(self, spark: SparkSession, whole: Plan, *, done: bool) -> None:
+    def record_trim(self, spark: SparkSession, whole: Plan, streams: Iterable[str] = (), *, done: bool) -> None:
         """Says up to where bronze is being trimmed, or that this is done.
 
         Args:
             whole: everything that the cycles up to it took, as one plan.
+            streams: topics of which nothing stays, as they are or were read as streams.
             done: whether everything is deleted that is to be.
         """
         kind = "trimmed" if done else "trim"
         ranges = [row_of(part) for part in whole.ranges]
         row = self._row(kind, cycle=whole.cycle, seq=whole.seq, seq_from=whole.seq_from, fingerprint="", ranges=ranges,
-                        clocks=clocks_of(whole))  # fmt: skip
+                        clocks=clocks_of(whole), options=streams_option(streams))  # fmt: skip
         self._append(spark, [row], decisions.of_row(kind, whole.cycle))
 
     def append_stored(self, spark: SparkSession, append: commands.Append) -> None:

@@ -25,6 +25,7 @@ from lakestreams.engine.ledger.rows import (
     schema_of,
     stopped_in,
     stored_state_in,
+    streams_in,
     tables_in,
 )
 from lakestreams.engine.protocol import decisions
@@ -90,6 +91,7 @@ class LedgerReader:
             base=stored_state_in(rows["base"]) if "base" in rows else None,
             trim=plan_in(rows["trim"]) if "trim" in rows else None,
             trimmed=plan_in(rows["trimmed"]) if "trimmed" in rows else None,
+            trimmed_streams=streams_in(rows["trim"]) if "trim" in rows else frozenset(),
             maintenance=rows["maintain"]["epoch"] if "maintain" in rows else 0,
             accepted=accepted_in(rows["accepted"]) if "accepted" in rows else None,
             stopped=stopped_in(rows.get("stopped"), rows.get("publishing")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +39,7 @@ _TOPICS, _MEAN_BYTES = "topics", "mean_bytes"
 MARKED = "marked"
 SCHEMA_OF_ID: Final = "schema"  # the kind of rows that say what a registry has under an id
 _TABLES = "tables"
-_INTERVAL, _CONFIGURATION = "interval_ms", "configuration"
+_INTERVAL, _CONFIGURATION, _STREAMS = "interval_ms", "configuration", "streams"
 
 
 def schema(spark: SparkSession) -> StructType:
@@ -160,6 +160,17 @@ def interval_option(interval_ms: int | None) -> dict[str, str]:
 def configuration_option(fingerprint: str) -> dict[str, str]:
     """What a claim says of the run's configuration, as an option of it."""
     return {_CONFIGURATION: fingerprint}
+
+
+def streams_option(topics: Iterable[str]) -> dict[str, str]:
+    """What a trim says of topics of which nothing stays, as an option of it."""
+    named = sorted(topics)
+    return {_STREAMS: json.dumps(named)} if named else {}
+
+
+def streams_in(row: Row) -> frozenset[str]:
+    """Of which topics nothing stayed."""
+    return frozenset(json.loads((row["options"] or {}).get(_STREAMS, "[]")))
 
 
 def claim_in(row: Row, last_ms: int, ended: Row | None = None) -> Claim:

@@ -165,13 +165,19 @@ def since(spark: SparkSession, table: Table, newest: Sequence[Commit], version: 
     return [one for one in read(spark, table, newest[-1].version - version + _SINCE) if one.version > version]
 
 
-def holds(spark: SparkSession, table: Table, mark: str) -> bool:
-    """Whether a table, which is overwritten whole, has what was written under a mark and nothing else."""
+def holds(spark: SparkSession, table: Table, mark: str, *, or_older: bool = False) -> bool:
+    """Whether a table, which is overwritten whole, has what was written under a mark and nothing else.
+
+    Args:
+        or_older: what to say where the history does not go back to any commit that changed rows: Delta keeps 30 days of it.
+    """
+    commits: list[Commit] = []
     for limit in (_NEWEST, None):
-        changing = [one for one in read(spark, table, limit) if not one.harmless]
+        commits = read(spark, table, limit)
+        changing = [one for one in commits if not one.harmless]
         if changing:
             return changing[-1].operation in _OVERWRITES and changing[-1].mark == mark
-    return False
+    return or_older and bool(commits) and commits[0].version > 0
 
 
 @dataclass(frozen=True)

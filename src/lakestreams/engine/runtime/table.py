@@ -18,7 +18,7 @@ from lakestreams.errors import InvalidName, LocationNotWritable, TableSchemaMism
 from lakestreams.sql import NAME_HINT, columns_of, listed, literal, name_fault, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
@@ -67,7 +67,8 @@ class Table:
         """
         writer = rows.write.format("delta").mode("append")
         writer = writer.option("txnAppId", application).option("txnVersion", version)
-        return self._written(writer.option("userMetadata", f"{MARK}{application} {version}"))
+        writer = writer.option("userMetadata", f"{MARK}{application} {version}")
+        return _at_first(lambda: self._write(writer))
 
     def merge(
         self,
@@ -153,22 +154,26 @@ class Table:
         """
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         writer = writer.option("userMetadata", mark) if mark else writer
-        return self._written(writer.options(**(properties or {})))
-
-    def _written(self, writer: DataFrameWriter) -> bool:
-        """Writes to the table, until no other writer comes in between: whether the first attempt went through."""
-        attempts = 0
+        writer = writer.options(**(properties or {}))
 
         def write() -> None:
-            nonlocal attempts
-            attempts += 1
-            if self.path is not None:
-                writer.save(self.path)
+            if self.path is None and self._has_columns_of(rows):
+                # else it is replaced, which its owner alone may do
+                rows.writeTo(self.reference).option("userMetadata", mark).overwrite(F.lit(True))
             else:
-                writer.saveAsTable(self.reference)
+                self._write(writer)
 
-        again(write)
-        return attempts == 1
+        return _at_first(write)
+
+    def _has_columns_of(self, rows: DataFrame) -> bool:
+        spark = rows.sparkSession
+        return self.exists(spark) and shape(self.read(spark).schema) == shape(rows.schema)
+
+    def _write(self, writer: DataFrameWriter) -> None:
+        if self.path is not None:
+            writer.save(self.path)
+        else:
+            writer.saveAsTable(self.reference)
 
     # --- maintenance ----------------------------------------------------------------------------------------------------
 
@@ -307,3 +312,16 @@ class Table:
         except OSError as error:
             message = f"cannot write to {Path(self.path).parent}: {error.strerror or error}"
             raise LocationNotWritable(message) from None
+
+
+def _at_first(write: Callable[[], None]) -> bool:
+    """Writes to a table, until no other writer comes in between: whether the first attempt went through."""
+    attempts = 0
+
+    def attempt() -> None:
+        nonlocal attempts
+        attempts += 1
+        write()
+
+    again(attempt)
+    return attempts == 1

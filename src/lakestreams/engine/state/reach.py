@@ -56,6 +56,7 @@ def reach(
     if history.trim is None:
         return 0
     if only_looks_up(topology.nodes):
+        require_rows_of_tables(topology, history)
         return history.trim.cycle
     base = history.base
     usable = (
@@ -73,6 +74,20 @@ def reach(
         )
         raise BronzeTrimmed(message, "run the pipeline as it was, then lakestreams maintain")
     return base.cycle
+
+
+def require_rows_of_tables(topology: Topology, history: History) -> None:
+    """Refuses tables whose topics were read as streams when bronze was trimmed: of those nothing is left.
+
+    Raises:
+        BronzeTrimmed: naming them.
+    """
+    tables = {source.topic for source in topology.sources if source.kind != "stream"}
+    gone = sorted(tables & history.trimmed_streams)
+    if gone and history.trim is not None:
+        message = f"{', '.join(gone)} was read as a stream up to cycle {history.trim.cycle}, and bronze is trimmed up to there"
+        hint = "give the pipeline a new name, to read Kafka again from the start"
+        raise BronzeTrimmed(message, hint)
 
 
 def tables_before(spark: SparkSession, ledger: Ledger, topology: Topology, history: History) -> list[Plan]:

@@ -27,6 +27,7 @@ from lakestreams.engine.state.overwriting import overwrite_counted
 from lakestreams.expectations.rules import kept
 from lakestreams.operators.records import TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide
+from lakestreams.sql import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -60,6 +61,13 @@ def find(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expe
     if not cycle or not holds(spark, table, _mark(cycle)):
         return Snapshot()
     return Snapshot(cycle, table.read(spark).count() - 1)  # Delta's log knows, so no file is read
+
+
+def forget_others(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expectations) -> None:
+    """Makes a snapshot unfit that other formats or rules have given: bronze is trimmed by those of now, so it goes no further."""
+    table = ledger.lake.snapshot(ledger.pipeline, source.topic)
+    if table.exists(spark):
+        table.delete(spark, f"{_ROW_CYCLE} IS NULL AND {_FORMATS} <> {literal(_formats(source, expectations))}")
 
 
 def lacks_from(spark: SparkSession, ledger: Ledger, source: Source) -> int | None:
@@ -143,9 +151,7 @@ def refresh(
     rows = later.select(*_RAW, row_cycle(source.topic, since).alias(_ROW_CYCLE))
     if snapshot.cycle:
         rows = _live(spark, ledger, source).select(*_RAW, _ROW_CYCLE).unionByName(rows)
-    newest_first = Window.partitionBy("k").orderBy(
-        *(F.desc(name) for name in (_ROW_CYCLE, "stream_time_ms", "partition", "offset", "attempt"))
-    )
+    newest_first = Window.partitionBy("k").orderBy(*(F.desc(name) for name in (_ROW_CYCLE, *order_within(source))))
     live = rows.withColumn("place", F.row_number().over(newest_first)).where("place = 1 and v is not null")
     as_of = F.lit(plans[-1].cycle).cast("bigint").alias(_AS_OF)
     formats = F.lit(_formats(source, expectations)).alias(_FORMATS)
@@ -156,6 +162,11 @@ def refresh(
     count = overwrite_counted(spark, ledger, table, stored, f"{cycle} snapshot {source.topic}", _mark(cycle))
     ledger.failpoint("snapshot.after", source.topic)
     return Snapshot(cycle, count - 1)
+
+
+def order_within(source: Source) -> tuple[str, ...]:
+    """By which columns of bronze a table's records of one cycle stand in their order (`inputs.first_of_all`)."""
+    return (*(() if source.kind == "global_table" else ("stream_time_ms",)), "partition", "offset", "attempt")
 
 
 def _mark(cycle: int) -> str:

@@ -38,7 +38,9 @@ def is_usable(spark: SparkSession, ledger: Ledger, stored: StoredState | None, f
     tables = [table(ledger, node, name, stored.slot) for node, name in stored.frames]
     if not all(one.exists(spark) for one in tables):
         return False
-    return not stored.marked or all(in_parallel(spark, [partial(holds, spark, one, stored.mark) for one in tables]))
+    # only a later store writes to a place, and the newest one is what the ledger names: so what is older than the history is it
+    asked = [partial(holds, spark, one, stored.mark, or_older=True) for one in tables]
+    return not stored.marked or all(in_parallel(spark, asked))
 
 
 def load(spark: SparkSession, ledger: Ledger, stored: StoredState) -> dict[str, dict[str, DataFrame]]:

@@ -13,6 +13,7 @@ from lakestreams.engine.runtime.tuning import SMALL_INPUT
 from lakestreams.engine.state import snapshots
 from lakestreams.engine.state.cached_frames import CachedFrames
 from lakestreams.engine.state.inputs import first_of_all, partitions_of, readable, records_of
+from lakestreams.engine.state.reach import require_rows_of_tables
 from lakestreams.engine.state.snapshots import Snapshot
 from lakestreams.evaluate.inputs import Inputs, Results
 from lakestreams.operators.records import STREAM_SIDE, records
@@ -46,7 +47,12 @@ class TableState:
         return [source for source in self.topology.sources if source.kind != "stream"]
 
     def resume(self, history: History) -> None:
-        """Finds the snapshots, and the finished plans that they do not cover."""
+        """Finds the snapshots, and the finished plans that they do not cover.
+
+        Raises:
+            BronzeTrimmed: if a table's rows were deleted from bronze.
+        """
+        require_rows_of_tables(self.topology, history)
         self.snapshots_by_source = {
             source.name: snapshots.find(self.spark, self.ledger, source, self.topology.expectations)
             for source in self._tables
