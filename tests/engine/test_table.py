@@ -205,7 +205,7 @@ def test_a_cache_that_another_driver_replaces_meanwhile_is_replaced_again(
     )
     assert commits.holds(spark, table, "newer's")
     if kind == "catalog" and there:  # to write to a table of equal columns one need not own it
-        assert [one.operation for one in commits.read(spark, table)] == ["CREATE TABLE AS SELECT", "WRITE", "WRITE"]
+        assert [one.operation for one in commits.read(spark, table)][1:] == ["WRITE", "WRITE"]
         table.overwrite(spark.sql("select 'x' name"))
         assert table.read(spark).columns == ["name"]
     if kind == "catalog" and not there:
