@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.harness import Bench, assert_ledger_sound, assert_sound, facts, page_views
+from tests.engine.harness import SILVER, Bench, assert_ledger_sound, assert_sound, facts, page_views
 from tests.reference.stream_table import STREAM, TABLE, Record, in_order, join
 
-from lakestreams import Topology
+from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.ingest import batches as ingest
 from lakestreams.engine.runtime.settings import RunSettings
@@ -282,3 +282,28 @@ def test_an_inner_join_in_three_batches(spark: SparkSession, tmp_path: Path) -> 
     rig.run(list(chunks(SHORT.records, 5)))
     assert results(rig.bench) == specified(SHORT, "inner")
     assert_ledger_sound(rig.bench)
+
+
+@pytest.mark.slow
+def test_a_window_stays_open_as_long_as_a_task_of_any_stream_may_bring_a_record(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Merged streams of one and of two partitions: the second task has no clock when what is counted is stored."""
+    builder = StreamsBuilder("merged")
+    views, users = (builder.stream(topic, key=Text("user"), value=Text("page")) for topic in (VIEWS, USERS))
+    views.merge(users).group_by_key().windowed_by("10 ms").count().to_delta(SILVER, mode="merge")
+    topology = builder.build()
+    records = (
+        Record(VIEWS, 0, 0, 5, "k", "v", STREAM),
+        Record(VIEWS, 0, 1, 20, "x", "v", STREAM),
+        Record(USERS, 1, 0, 7, "k", "u", STREAM),
+    )
+    log = Log(records, {(VIEWS, 0): 2, (USERS, 0): 0, (USERS, 1): 1})
+    counts = []
+    for name, batches in {"whole": [records], "cut": [records[:2], records[2:]]}.items():
+        rig = Rig(spark, tmp_path / name, topology, log, snapshot_every=1)
+        rig.run(batches)
+        rig.driver.end()
+        rows = rig.bench.silver().select("user", "count").collect()
+        counts.append(sorted(tuple(row) for row in rows))
+    assert counts[0] == counts[1] == [("k", 2), ("x", 1)]

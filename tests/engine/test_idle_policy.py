@@ -213,6 +213,25 @@ def told(bench: Bench, output: str) -> list[tuple[str, str | None, str]]:
     return [tuple(row) for row in rows.select("page", "region", "_lineage.kind").collect()]
 
 
+def test_drained_records_behind_a_new_key_come_out_of_every_task(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """The table has more partitions than the stream: in most tasks no partition of the stream moves the clock."""
+    number = fresh_topics(broker, 1)[0]
+    views, users = f"Few{number}", f"Many{number}"
+    broker.create_topic(views, 2)
+    broker.create_topic(users, 6)
+    builder = StreamsBuilder("rekeyed")
+    stream = builder.stream(views, key=Text("id"), value=Text("user"))
+    table = builder.table(users, key=Text("user"), value=Text("region"))
+    stream.select_key(lambda view: {"user": view.user}).left_join(table, wait="10 s").to_delta("silver.waited")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(views, [(f"v{n}", f"u{n}", ZERO + n) for n in range(24)])
+    bench.run(drain=True)
+    found = {row[0] for row in bench.silver("silver.waited").select("user").collect()}
+    assert found == {f"u{n}" for n in range(24)}
+
+
 @pytest.mark.soak
 def test_by_event_time_the_tail_waits_for_the_slower_topic(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     orders, payments = fresh_topics(broker, 1, ("Orders", "Payments"))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from lakestreams.engine.ledger import idle_policy, settle
 from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.state.bronze import cut_below
+from lakestreams.engine.state.inputs import partitions_of
 from lakestreams.topology.graph import longest_wait_ms
-from lakestreams.topology.partitions import most_partitions
+from lakestreams.topology.partitions import most_tasks
 
 if TYPE_CHECKING:
     from lakestreams.engine.ingest.position import BronzePosition
@@ -64,7 +65,7 @@ def idle_plan(run: Run, bronze: BronzePosition, frontier: settle.Frontier | None
         frontier: what the last plan went by.
     """
     number, last, now = bronze.last_cycle.number + 1, bronze.last_cycle.plan, run.now_ms()
-    how, whole = _idle_policy(run), run.configured.whole
+    how, whole = _idle_policy(run, {} if last is None else partitions_of([last])), run.configured.whole
     return idle_policy.idle_plan(number, whole, last, how, bronze.arrived, now, frontier, drain=run.settings.drain)
 
 
@@ -87,13 +88,16 @@ def frontier_of(run: Run, bronze: BronzePosition, view: ClusterView) -> settle.F
             return False  # nor is what it has a record, but markers of transactions, or what compaction has taken
         return not (caught_up and timeout is not None and now - bronze.arrived[at] >= timeout)
 
-    return settle.Frontier(frozenset(at for at, end in view.ends.items() if holds(at, end)), _idle_policy(run).streams)
+    return settle.Frontier(frozenset(at for at, end in view.ends.items() if holds(at, end)), _streams(run))
 
 
-def _idle_policy(run: Run) -> idle_policy.IdlePolicy:
-    nodes = run.topology.nodes
-    streams = frozenset(source.topic for source in run.topology.sources if source.kind == "stream")
-    return idle_policy.IdlePolicy(streams, most_partitions(nodes), longest_wait_ms(nodes), run.settings.idle_timeout_ms)
+def _streams(run: Run) -> frozenset[str]:
+    return frozenset(source.topic for source in run.topology.sources if source.kind == "stream")
+
+
+def _idle_policy(run: Run, partitions: Mapping[str, int]) -> idle_policy.IdlePolicy:
+    nodes, timeout = run.topology.nodes, run.settings.idle_timeout_ms
+    return idle_policy.IdlePolicy(_streams(run), most_tasks(nodes, partitions), longest_wait_ms(nodes), timeout)
 
 
 __all__ = ["cut", "frontier_of", "idle_plan", "settled_plan"]

@@ -156,7 +156,7 @@ class Derived(Sides):
             own = F.struct(*(F.col(KEY)[name].alias(name) for name in names(groups, KEY) if name not in WINDOW_COLUMNS))
             hashed = groups.withColumn("own_key", own)
             groups = hashed.withColumn(TASK, partition_of(hashed, "own_key", self.tasks.count(node))).drop("own_key")
-        return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self.tasks.count(node))
+        return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self.tasks.realm(node))
 
     def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
         side, small_input = self._changes(node, "table", node.parent, table), self._small_input(node)

@@ -80,6 +80,12 @@ def topics_that_group(nodes: Sequence[Node]) -> frozenset[str]:
     return frozenset(source.topic for node in nodes if lies_as_sources_do(node) for source in sources_of(node))
 
 
+def most_tasks(nodes: Sequence[Node], partitions: Mapping[str, int]) -> int:
+    """The most tasks in which a step behind a new key runs, whose keys may lie in any of them; 0: there is no such step."""
+    rekeyed = (node for node in nodes if any(key_source(parent) is None for parent in node.task_inputs))
+    return max([most_partitions(nodes), *(task_count(node, partitions) or 0 for node in rekeyed)])
+
+
 def most_partitions(nodes: Sequence[Node]) -> int:
     """The largest partition count that a step gives its records; 0: none gives one."""
     return max((node.partition_count({}) or 0 for node in nodes), default=0)

@@ -21,7 +21,7 @@ class IdlePolicy:
 
     Attributes:
         streams: the topics that are read as streams.
-        tasks: how many tasks a step can have; some may have no partition of their own.
+        tasks: how many tasks a step behind a new key can have; topics may have fewer partitions.
         longest_ms: how far a clock must pass a record's time until nothing of it waits any more.
         timeout_ms: how long a task's partitions must have been silent; None: they never are for too long.
     """
@@ -63,17 +63,15 @@ def idle_plan(
     if always is not None and always.partitions:
         return None
     own = [part for part in plan.ranges if part.topic in policy.streams and not part.of_replays]
-    clocks = _clocks(plan, own, policy, arrived, None if drain else now_ms)
+    clocks, furthest = _clocks(plan, own, policy, arrived, None if drain else now_ms)
     moved = {task: clock for task, clock in clocks.items() if clock > plan.clocks.get(task, NO_TIME)}
     if not moved:
         return None
     topics = {part.at for part in own}
-    first = min(policy.streams)
-    ticks = {
-        (topic, task): clock
-        for task, clock in moved.items()
-        for topic in sorted(name for name, partition in topics if partition == task) or [first]
-    }
+    ticks = {at: moved[at[1]] for at in topics if at[1] in moved}
+    if furthest is not None:  # each step hears of its own topics alone, and its keys may lie in any task
+        every = {(topic, task) for topic in policy.streams for task in range(policy.tasks)}
+        ticks |= dict.fromkeys(every - topics, furthest)
     ranges = tuple(replace(Range(*part.at, part.to_offset, part.to_offset), stream_time_ms=part.stream_time_ms,
                            end_offset=part.end_offset) for part in plan.ranges)  # fmt: skip
     return replace(plan, cycle=cycle, fingerprint=fingerprint, ranges=ranges, clocks=clocks, ticks=ticks)
@@ -81,29 +79,44 @@ def idle_plan(
 
 def _clocks(
     plan: Plan, own: Sequence[Range], policy: IdlePolicy, arrived: Mapping[TopicPartition, int], now_ms: int | None
-) -> dict[int, int]:
-    """Task to its clock, moved on where its partitions have been silent; without a time of now as far as is of any use."""
+) -> tuple[dict[int, int], int | None]:
+    """Task to its clock, moved on where its partitions have been silent; without a time of now as far as is of any use.
+
+    And up to where tasks without a partition move, if all are silent.
+    """
     tasks = {part.partition for part in own if part.stream_time_ms > NO_TIME}
     clocks, silent = dict(plan.clocks), set()
+    # a new key may bring the newest record of all to any task
+    newest = max((part.stream_time_ms for part in own), default=NO_TIME) if policy.tasks else NO_TIME
     for task in sorted(tasks):
         parts = [part for part in own if part.partition == task]
         stands = clocks.get(task, NO_TIME)
-        moves = _moves(parts, stands, policy, arrived, now_ms)
+        moves = _moves(parts, stands, newest, policy, arrived, now_ms)
         if moves is not None:
             silent.add(task)
             clocks[task] = max(stands, moves)
-    if silent == tasks and tasks:  # a re-keyed step may have more tasks than there are partitions
-        furthest = min(clocks[task] for task in tasks)
-        clocks |= {task: furthest for task in range(policy.tasks) if clocks.get(task, NO_TIME) < furthest}
-    return clocks
+    if silent != tasks or not tasks:
+        return clocks, None
+    furthest = min(clocks[task] for task in tasks)
+    clocks |= {task: furthest for task in range(policy.tasks) if clocks.get(task, NO_TIME) < furthest}
+    return clocks, furthest
 
 
 def _moves(
-    parts: Sequence[Range], stands: int, policy: IdlePolicy, arrived: Mapping[TopicPartition, int], now_ms: int | None
+    parts: Sequence[Range],
+    stands: int,
+    newest: int,
+    policy: IdlePolicy,
+    arrived: Mapping[TopicPartition, int],
+    now_ms: int | None,
 ) -> int | None:
-    """Up to where the clock of a task with these partitions moves; None: they have not been silent for long enough."""
+    """Up to where the clock of a task with these partitions moves; None: they have not been silent for long enough.
+
+    Args:
+        newest: the time of a record that may have come to the task from elsewhere.
+    """
     reached = max(part.stream_time_ms for part in parts)
-    last = reached + policy.longest_ms + 1
+    last = max(reached, newest) + policy.longest_ms + 1
     if now_ms is None:
         return last
     timeout = policy.timeout_ms or 0

@@ -104,14 +104,14 @@ def open_groups(groups: DataFrame, clocks: DataFrame, windows: TimeWindows, task
     Args:
         groups: a groups frame with windows in its key, perhaps with `task`.
         clocks: where the clocks stand (`last_clocks`).
-        tasks: how many there are.
+        tasks: how many there are; clocks of others were moved by time alone, and no record comes there.
     """
     closes = F.col(KEY)[WINDOW_COLUMNS[1]] + windows.grace_ms
     if TASK in groups.columns:
         own = F.broadcast(clocks.select(F.col(TASK).alias("of_task"), F.col(CLOCK).alias("stands")))
         known = groups.join(own, F.col(TASK) == F.col("of_task"), "left")
         return known.where(F.col("stands").isNull() | (closes > F.col("stands"))).drop("of_task", "stands", TASK)
-    slowest = clocks.groupBy().agg(F.min(CLOCK).alias("slowest"), F.count("*").alias("seen"))
+    slowest = clocks.where(F.col(TASK) < tasks).groupBy().agg(F.min(CLOCK).alias("slowest"), F.count("*").alias("seen"))
     still = (F.col("seen") < tasks) | (closes > F.col("slowest"))
     return groups.crossJoin(F.broadcast(slowest)).where(still).drop("slowest", "seen")
 
