@@ -187,7 +187,7 @@ def test_two_topics_that_become_one_table(spark: SparkSession, broker: Broker, t
     bench = Bench(spark, broker, tmp_path, topology)
     # Kafka itself refuses such a pair on one cluster, so the second topic is only declared
     with pytest.raises(TableNameCollision, match="bronze"):
-        starting.require_distinct_tables(bench.lake, topology)
+        starting.require_distinct_tables(bench.spark, bench.lake, topology)
 
 
 @pytest.mark.soak  # test_taken_over has more of it

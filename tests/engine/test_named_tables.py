@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from tests.engine.harness import ZERO, Bench
@@ -11,7 +11,7 @@ from tests.engine.harness import ZERO, Bench
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.takeover.tables import require_distinct_tables
-from lakestreams.errors import InvalidName, TableNameCollision, TopologyInvalid
+from lakestreams.errors import InvalidName, OwnTopic, TableNameCollision, TopologyInvalid
 from lakestreams.testing.small import small
 from lakestreams.verify.verify import verify
 from lakestreams.verify.why import why
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lakestreams.local.broker import Broker
 
 DOT, DASH = "shop.orders", "shop-orders"
+NO_SPARK = cast("SparkSession", None)
 
 
 def orders(bronze: str | None, of_table: str | None = None) -> Topology:
@@ -33,13 +34,29 @@ def orders(bronze: str | None, of_table: str | None = None) -> Topology:
 
 def test_topics_whose_names_differ_in_signs_collide_unless_one_names_its_table() -> None:
     with pytest.raises(TableNameCollision) as refused:
-        require_distinct_tables(Lake("/lake"), orders(None))
+        require_distinct_tables(NO_SPARK, Lake("/lake"), orders(None))
     assert 'bronze="' in str(refused.value.hint)
     for topology in (orders("dotted"), orders(None, "plain"), orders("a", "b")):
-        require_distinct_tables(Lake("/lake").naming(topology), topology)
+        require_distinct_tables(NO_SPARK, Lake("/lake").naming(topology), topology)
     for topology in (orders("same", "same"), orders("same", "SAME"), orders("shop_orders")):
         with pytest.raises(TableNameCollision):
-            require_distinct_tables(Lake("/lake").naming(topology), topology)
+            require_distinct_tables(NO_SPARK, Lake("/lake").naming(topology), topology)
+
+
+@pytest.mark.parametrize(
+    ("read", "fits"),
+    [("shop.orders", True), ("silver.out", False), ("SILVER.Out", False), ("/lake/silver/out", False)],
+)
+def test_a_pipeline_reads_no_table_that_it_writes(read: str, *, fits: bool) -> None:
+    """Each run would read what the one before has written, and write it once more."""
+    builder = StreamsBuilder("shop")
+    builder.stream("rows", delta=read, key="id bigint", value="name string").to_delta("silver.out")
+    topology = builder.build()
+    if fits:
+        require_distinct_tables(NO_SPARK, Lake("/lake"), topology)
+        return
+    with pytest.raises(OwnTopic, match=r"is written as output silver\.out, and read by rows"):
+        require_distinct_tables(NO_SPARK, Lake("/lake"), topology)
 
 
 def test_a_lake_knows_the_tables_of_the_pipelines_that_it_was_told() -> None:

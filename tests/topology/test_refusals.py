@@ -367,3 +367,21 @@ def test_faults_of_every_kind_are_reported_at_once() -> None:
 
 
 # --- what no job runs yet --------------------------------------------------------------------------------------------
+
+
+def test_what_steps_remember_has_names_that_differ_not_only_in_capitals() -> None:
+    """It lies in tables of their names, which are one in a catalog."""
+
+    def faults(first: str, second: str) -> list[str]:
+        builder = StreamsBuilder("p")
+        views = builder.stream("views", key=Text("user"), value=Text("page"))
+        for name in (first, second):
+            views.group_by_key().count(name=name).to_delta(f"silver.{name}_rows")
+        try:
+            builder.build()
+        except TopologyInvalid as caught:
+            return [str(fault.message) for fault in unfold(caught)]
+        return []
+
+    assert faults("counted", "Counted") == ["steps that differ in capitals alone: counted, Counted"]
+    assert faults("counted", "other") == []

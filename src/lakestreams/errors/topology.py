@@ -178,7 +178,7 @@ class WrongKind(LakestreamsError):
 
 
 class OwnTopic(LakestreamsError):
-    """A pipeline writes to a topic that it reads. Every run would then read the results of the run before."""
+    """A pipeline writes to a topic or table that it reads. Every run would then read the results of the run before."""
 
     code = "LS114"
     name = "OWN_TOPIC"

@@ -82,6 +82,14 @@ def _doubled(nodes: Sequence[Node]) -> list[LakestreamsError]:
             kinds = ", ".join(node.word for node in nodes if node.name == name)
             text = f"{count} nodes are named {name!r}: {kinds}"
             faults.append(DuplicateName(text, hint=_OTHER_NAMES))
+    keeping: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.stateful and names[node.name] == 1:
+            keeping.setdefault(node.name.lower(), []).append(node.name)
+    for alike in keeping.values():
+        if len(alike) > 1:  # what they remember lies in tables of their names, and catalogs do not tell capitals apart
+            text = f"steps that differ in capitals alone: {', '.join(alike)}"
+            faults.append(DuplicateName(text, hint=_OTHER_NAMES))
     topics: dict[str, list[str]] = {}
     for node in nodes:
         if isinstance(node, Source):

@@ -51,7 +51,7 @@ def check(setup: Setup) -> Checked:
     unequal, warnings = co_partitioning(topology.nodes, view.partitions)
     if faults or unequal:
         raise TopologyInvalid([*faults, *unequal], topology.name)
-    tables.require_distinct_tables(setup.lake, topology)
+    tables.require_distinct_tables(setup.spark, setup.lake, topology)
     setup.reporter.tell("checked", partitions=view.partitions)
     return Checked(outputs, view, warnings + topic_identity.warnings(view))
 

@@ -20,7 +20,7 @@ from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime.lake import require_distinct
 from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.takeover import changed
-from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig
+from lakestreams.errors import ExpectationFailed, OwnTopic, PlanUnderOtherConfig
 from lakestreams.topology.expectations import ForeignKeyExists, Layout
 
 if TYPE_CHECKING:
@@ -41,16 +41,26 @@ _IN_DOUBT = (
 )
 
 
-def require_distinct_tables(lake: Lake, topology: Topology) -> None:
-    """Refuses a topology of which two things would be written to one table.
+def require_distinct_tables(spark: SparkSession, lake: Lake, topology: Topology) -> None:
+    """Refuses a topology of which two things would be written to one table, or that reads a table that it writes.
 
     Raises:
         TableNameCollision: naming both.
+        OwnTopic: naming the table.
     """
-    require_distinct(
-        [(f"topic {source.topic}", lake.bronze(topology.name, source.topic)) for source in topology.sources]
-        + [(f"output {sink.name}", lake.output(sink.name)) for sink in topology.sinks]
-    )
+    written = [(f"topic {source.topic}", lake.bronze(topology.name, source.topic)) for source in topology.sources]
+    written += [(f"output {sink.name}", lake.output(sink.name)) for sink in topology.sinks]
+    require_distinct(written)
+    names = {table.reference.lower(): what for what, table in written}
+    for source in topology.sources:
+        if source.delta is not None:
+            table = lake.source(spark, source.delta)
+            if table.reference.lower() in names:
+                message = (
+                    f"table {table.name} is written as {names[table.reference.lower()]}, and read by {source.name}"
+                )
+                hint = "write to another table, which another pipeline can read"
+                raise OwnTopic(message, hint=hint, where=source.where)
 
 
 @dataclass(frozen=True)
