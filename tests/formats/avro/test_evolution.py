@@ -291,3 +291,19 @@ def test_several_writers_in_one_batch() -> None:
         (None, "schema 9: the registry has no Avro schema of this id"),
         ({"a": "d", "f": None, "z": 4}, None),
     ]
+
+
+def test_an_alias_counts_only_where_the_field_itself_is_not_written() -> None:
+    def record(*names: str, **aliases: list[str]) -> dict[str, Any]:
+        fields = [{"name": name, "type": "string", "aliases": aliases.get(name, [])} for name in names]
+        return {"type": "record", "name": "R", "fields": fields}
+
+    raw = framed(b"\x02N\x02O")
+    for order in (("new", "old"), ("old", "new")):
+        body = dict(zip(order, ("N", "O"), strict=True))
+        assert read(record("new", new=["old"]), {1: record(*order)}, [raw]) == [({"new": body["new"]}, None)]
+    assert read(record("new", new=["older", "old"]), {1: record("x", "old")}, [raw]) == [({"new": "O"}, None)]
+    ((value, error),) = read(record("new", new=["a", "b"]), {1: record("a", "b")}, [raw])
+    assert (value, error) == (None, "schema 1 cannot be read as declared: new: its aliases a and b are both written")
+    ((value, error),) = read(record("c", "d", c=["a"], d=["a"]), {1: record("a", "b")}, [raw])
+    assert (value, error) == (None, "schema 1 cannot be read as declared: d: its alias a is another field's, too")

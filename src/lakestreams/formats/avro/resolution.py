@@ -97,8 +97,7 @@ class _Fields:
 
     def __init__(self, written: Record, read: Record, path: str) -> None:
         self._kind = arrow_type(columns.kind_of(read))
-        names = {name: place for place, member in enumerate(read.members) for name in member.aliases}
-        names |= {member.name: place for place, member in enumerate(read.members)}  # a name before another's alias
+        names = _names(written, read, path)
         self._steps: list[tuple[int | None, Reader]] = []
         for member in written.members:
             place, at = names.get(member.name), f"{path}.{member.name}" if path else member.name
@@ -130,6 +129,27 @@ class _Fields:
     def skip(self, cursor: Cursor, rows: Numbers) -> None:
         for _, reader in self._steps:
             reader.skip(cursor, rows)
+
+
+def _names(written: Record, read: Record, path: str) -> dict[str, int]:
+    """Which of the reader's fields each of the writer's is read as; a field has its own name before another's alias.
+
+    Raises:
+        Unresolvable: if aliases leave open which field is meant.
+    """
+    there = {member.name for member in written.members}
+    names = {member.name: place for place, member in enumerate(read.members) if member.name in there}
+    own = set(names)
+    for place, member in enumerate(read.members):
+        if member.name in own:  # of a field that both have, older names say nothing
+            continue
+        meant = [name for name in dict.fromkeys(member.aliases) if name in there - own]
+        wrong = f"its aliases {' and '.join(meant)} are both written" if len(meant) > 1 else ""
+        wrong = wrong or next((f"its alias {name} is another field's, too" for name in meant if name in names), "")
+        if wrong:
+            raise Unresolvable(f"{path}.{member.name}: {wrong}".removeprefix("."))
+        names |= dict.fromkeys(meant, place)
+    return names
 
 
 def _default(member: Member, path: str) -> pa.Array:
