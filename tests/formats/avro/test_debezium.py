@@ -226,6 +226,7 @@ def test_documents_of_mongodb_are_read_from_their_texts(many: int) -> None:
         (document("t", None), "op t (truncate) deletes rows that it does not name; a table cannot follow it"),
         (document("c", "{"), "after: does not fit sku string, stars int, written timestamp_ms"),
         (document("c", {"stars": "5"}), 'after: stars: "5" is no int'),
+        (document("c", r'{"sku": "\\ud83d\ude00"}'), "after: half of a surrogate pair, which is no character"),
         (document("c", "[1]"), "after: not a JSON object"),
         (document("c", ""), "after: not a JSON object"),
         (document("c", "null"), "after: not a JSON object"),
