@@ -25,6 +25,10 @@ class Cursor:
     Args:
         data: their bytes, one behind the other.
         starts, ends: where each begins and ends.
+
+    Attributes:
+        depth: how deep the value lies that is passed over.
+        empty: how many items without bytes each record has so far.
     """
 
     def __init__(self, data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> None:
@@ -35,6 +39,7 @@ class Cursor:
         self.faults: dict[int, str] = {}
         self.failed = np.zeros(len(starts), bool)
         self.depth = 0
+        self.empty = np.zeros(len(starts), np.int64)
 
     def fail(self, rows: Numbers, messages: str | list[str]) -> None:
         """Gives records up, with a message for all or one for each."""
@@ -99,7 +104,12 @@ class Cursor:
 
     def texts(self, rows: Numbers, path: str, what: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
         """Bytes behind their count: offsets, and all bytes, as Arrow has them."""
-        size = self.number(rows, path)
+        return self.pieces(rows, self.number(rows, path), path, what)
+
+    def pieces(
+        self, rows: Numbers, size: Numbers | int, path: str, what: str
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+        """So many bytes of each, as Arrow has them; none of a record that fails, whatever its size would take."""
         places = self.skip(rows, size, path, what)
         return self.gathered(places, np.where(self.failed[rows], 0, size))
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakestreams.formats.avro import columns, encode
 from lakestreams.formats.avro.blocks import Entries, Items
 from lakestreams.formats.avro.cursor import Cursor, Numbers
-from lakestreams.formats.avro.reader import Reader, branches, by_branch
+from lakestreams.formats.avro.reader import Reader, branches, by_branch, least_of
 from lakestreams.formats.avro.schema import (
     Array,
     Enum,
@@ -27,6 +27,7 @@ from lakestreams.formats.avro.schema import (
     Record,
     Type,
     Union,
+    takes_nothing,
     word,
 )
 from lakestreams.formats.avro.skipping import Skipped
@@ -65,7 +66,8 @@ def reader_of(written: Type, read: Type, path: str = "") -> Reader:
     if isinstance(written, Enum) and isinstance(read, Enum) and _same_name(written, read):
         return _Symbols(written, read, path)
     if isinstance(written, Array) and isinstance(read, Array):
-        return Items(reader_of(written.items, read.items, f"{path}[]"), path)
+        item = reader_of(written.items, read.items, f"{path}[]")
+        return Items(item, path, empty=takes_nothing(written.items))
     if isinstance(written, Map) and isinstance(read, Map):
         return Entries(reader_of(written.values, read.values, f"{path}{{}}"), path)
     if isinstance(written, Primitive | Fixed) and isinstance(read, Primitive | Fixed) and _promotes(written, read):
@@ -112,7 +114,7 @@ class _Fields:
         self._defaults = {
             place: _default(member, f"{path}.{member.name}" if path else member.name) for place, member in missing
         }
-        self.least = sum(reader.least for _, reader in self._steps)
+        self.least = least_of(reader for _, reader in self._steps)
 
     def read(self, cursor: Cursor, rows: Numbers) -> pa.Array:
         found: dict[int, pa.Array] = {}
