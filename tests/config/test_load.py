@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakestreams.config.load import read
-from lakestreams.errors import ConfigUnreadable
+from lakestreams.errors import ConfigInvalid, ConfigUnreadable
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{new}: &{new} [{','.join(['*' + old] * 10)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
@@ -50,6 +50,38 @@ def test_words_and_numbers_are_read_as_they_look(tmp_path):
         "a": "off", "b": "no", "c": "1:30", "d": "2024-02-29", "e": True, "f": 5, "g": 0.5, "h": None, "i": 10, "j": 1000.0,
         "k": "5", "l": None, "m": 0.5,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "!!int abc",
+        "!!int ''",
+        "!!int 1.5",
+        "!!float x",
+        "!!bool yes",
+        "!!null nothing",
+        "!!int {}",
+        "!!map a",
+        "!!seq a",
+    ],
+)
+def test_a_tag_that_says_what_the_text_does_not(tmp_path, value):
+    path = tmp_path / "x.yml"
+    path.write_text(f"a: 1\nb: {value}\nc: 2\n")
+    document = read(path)
+    assert document.data == {"a": 1, "b": None, "c": 2}
+    (fault,) = document.faults
+    assert isinstance(fault, ConfigInvalid)
+    assert str(fault.where).endswith("x.yml:2")
+
+
+def test_tags_that_say_what_the_text_says(tmp_path):
+    path = tmp_path / "x.yml"
+    path.write_text("a: !!int '5'\nb: !!float 1\nc: !!bool true\nd: !!null ''\ne: !!str 5\nf: !!map {g: 1}\n")
+    document = read(path)
+    assert document.data == {"a": 5, "b": 1.0, "c": True, "d": None, "e": "5", "f": {"g": 1}}
+    assert not document.faults
 
 
 def test_aliases_are_read(tmp_path):

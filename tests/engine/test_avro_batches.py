@@ -54,11 +54,13 @@ def server() -> Iterator[Fake]:
         server.says("GET /schemas/ids/1", (200, {"schema": '"string"'}))
         server.says("GET /schemas/ids/11", (200, {"schema": json.dumps(ONE)}))
         server.says("GET /schemas/ids/12", (200, {"schema": json.dumps(TWO)}))
+        lost = [{"name": "lost", "subject": "lost", "version": 1}]
+        server.says("GET /schemas/ids/13", (200, {"schema": json.dumps(TWO), "references": lost}))
         yield server
 
 
 def asked(server: Fake) -> list[str]:
-    found = [question.removeprefix("GET /schemas/ids/") for question, _, _ in server.asked]
+    found = [question.removeprefix("GET /schemas/ids/") for question, _, _ in server.asked if "lost" not in question]
     server.asked.clear()
     return found
 
@@ -98,12 +100,21 @@ def test_schemas_are_asked_for_once_and_stand_in_the_ledger(spark: SparkSession,
     two = framed(written(TWO, {"id": 2, "at": AT, "tags": ["ä", "b"]}), 12)
     ms = 1_709_294_400_005
     first = WriterSchemas(options)
-    ingest(first, ("a", one), ("b", two), ("c", framed(b"\x02", 99)), ("d", two[:-1]), ("e", b"{}"))
+    ingest(
+        first,
+        ("a", one),
+        ("b", two),
+        ("c", framed(b"\x02", 99)),
+        ("d", two[:-1]),
+        ("e", b"{}"),
+        ("x", framed(b"\2", 13)),
+    )
     good = {"a": (1, [], ms, None), "b": (2, ["ä", "b"], ms, None)}
     bad = {"c": "schema 99: the registry has no Avro schema of this id", "d": "tags: the record ends within it",
-           "e": "no registry prefix (0x00 and four bytes) before the record"}  # fmt: skip
+           "e": "no registry prefix (0x00 and four bytes) before the record",
+           "x": "schema 13 cannot be used: a schema refers to version 1 of subject lost, which the registry lacks"}  # fmt: skip
     assert bronze() == good | {key: (None, None, None, message) for key, message in bad.items()}
-    assert sorted(asked(server)) == ["1", "11", "12", "99"]
+    assert sorted(asked(server)) == ["1", "11", "12", "13", "99"]
     assert {number: json.loads(one.texts[-1]) for number, one in ledger.schemas(spark).items()} == {
         1: "string",
         11: ONE,

@@ -149,7 +149,7 @@ def _integer(text: str, sort: str) -> Any:
 
 
 def _floating(text: str, sort: str) -> Any:
-    number = float(int(text) if re.fullmatch(r"-?\d+", text) else text)  # the whole number -0 is 0
+    number = float(text)
     if sort == "float":
         try:
             number = struct.unpack(">f", struct.pack(">f", number))[0]

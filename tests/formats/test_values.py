@@ -6,7 +6,10 @@ The right outcome of every text comes from `oracle`, which is plain Python and k
 from __future__ import annotations
 
 import datetime as dt
+import json
+import random
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -243,6 +246,77 @@ def test_a_value_that_is_not_exact_is_named() -> None:
     given = Given("named", Json(schema), tuple(told), tuple((REFUSED, "") for _ in told))
     found = [error for _, error in found_of([given])["named"]]
     assert [str(error)[: len(said)] for error, said in zip(found, told.values(), strict=True)] == list(told.values())
+
+
+HALVES = "word string, tags array<string>, n struct<word: string>, m map<string, string>"
+# Escapes, half ones and whole ones, behind none, one, two and more backslashes, and the letters of one that is no escape.
+PIECES = ("\\\\", '\\"', "\\u005c", r"\ud83d", r"\uDE00", "u", "ud83d", "ude00", "a", "\U0001f600", "\\n")
+
+
+def _has_half(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _halves() -> Iterator[bytes]:
+    by = random.Random(5)
+    texts = [
+        r"\\ud83d\ude00",
+        r"\\\ud83d",
+        r"\\\\ud83d",
+        r"\ud83d\\ude00",
+        r"\ud83d\ude00\ude00",
+        r"\ud83d\ud83d\ude00",
+    ]
+    texts += ["".join(by.choices(PIECES, k=by.randint(1, 6))) for _ in range(3_000)]
+    for one in texts:
+        yield f'{{"word": "{one}"}}'.encode()
+        yield by.choice((f'{{"tags": ["{one}"]}}', f'{{"n": {{"word": "{one}"}}}}', f'{{"m": {{"{one}": "x"}}}}', f'{{"m": {{"x": "{one}"}}}}')).encode()  # fmt: skip
+
+
+def test_half_of_a_pair_is_refused_wherever_it_stands_and_whatever_stands_before_it() -> None:
+    records = list(_halves())
+    wanted = [_has_half(json.loads(one)) for one in records]
+    assert 500 < sum(wanted) < len(wanted) - 500
+    for given, around in (
+        (Json(HALVES), b"%s"),
+        (ConnectJson(HALVES), b'{"schema": null, "payload": %s}'),
+        (DebeziumJson(HALVES), b'{"op": "c", "after": %s}'),
+    ):
+        found = told(given, [around % one for one in records])
+        wrong = [
+            (one, error)
+            for one, want, (_, error) in zip(records, wanted, found, strict=True)
+            if want != (error is not None)
+        ]
+        assert not wrong, wrong[:5]
+        assert {error for _, error in found} == {None, "half of a surrogate pair, which is no character"}
+        assert not [
+            one
+            for one, want, (row, _) in zip(records, wanted, found, strict=True)
+            if not want and {name: value for name, value in (row or {}).items() if value is not None} != json.loads(one)
+        ]
+    # MongoDB's row is a text in which the same stands once more in escapes, or as it is
+    for escapes in (True, False):
+        events = [
+            json.dumps({"op": "c", "after": json.dumps(json.loads(one), ensure_ascii=escapes)}).encode()
+            for one in records
+        ]
+        found = told(DebeziumJson(HALVES), events)
+        assert [error is not None for _, error in found] == wanted
+
+
+def test_a_text_that_nobody_closes_is_judged_as_quickly_as_it_is_long() -> None:
+    started = time.monotonic()
+    for ends in ("", "\\"):
+        raw = ('{"a":' + "[" * 101 + '"' + '\\"' * 300_000 + ends).encode()
+        for given in (Json("a string"), ConnectJson("a string"), DebeziumJson("a string")):
+            ((row, error),) = told(given, [raw])
+            assert (row, error is None) == (None, False)
+    assert time.monotonic() - started < 20  # before, each of them took more than an hour
 
 
 def test_values_inside_of_arrays_maps_and_objects() -> None:

@@ -6,14 +6,18 @@ import base64
 import contextlib
 import pickle
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from typing import Self
 
 import pytest
+from tests.formats.cases import told as read_by
 from tests.registry.fake import Fake, fake
 
+from lakestreams import RegistryAvro
+from lakestreams.engine.ingest.writer_schemas import WriterSchemas
 from lakestreams.errors import (
     KafkaOptionRefused,
     LakestreamsError,
@@ -23,6 +27,7 @@ from lakestreams.errors import (
     SecretUnresolved,
     TopologyInvalid,
 )
+from lakestreams.formats.writers import Written, with_known_schemas
 from lakestreams.registry import Registered, Registry, RegistryOptions, Schema, client
 
 LONG = '"long"'
@@ -86,6 +91,99 @@ def test_a_schema_comes_with_what_it_refers_to_each_text_once_and_behind_its_own
     server.says("GET /schemas/ids/2", (200, {"schema": "order", "references": refers("lost")}))
     with pytest.raises(SchemaMissing, match="version 1 of subject lost"):
         registry.by_id(2)
+
+
+def _referring(text: str, *to: str) -> dict[str, object]:
+    return {"schema": text, "references": [{"name": one, "subject": one, "version": 1} for one in to]}
+
+
+def test_schemas_that_refer_to_each_other_in_a_circle_are_asked_for_once(server: Fake) -> None:
+    server.says("GET /schemas/ids/1", (200, _referring("a", "b")))
+    server.says("GET /subjects/b/versions/1", (200, _referring("b", "c", "b")))
+    server.says("GET /subjects/c/versions/1", (200, _referring("c", "b")))
+    assert Registry(RegistryOptions(server.url)).by_id(1) == Schema("a", references=("c", "b"))
+    assert len(server.asked) == 3
+
+
+def test_a_reference_to_a_version_that_was_deleted_is_still_read(server: Fake) -> None:
+    server.says("GET /schemas/ids/1", (200, _referring("a", "b/c")))
+    server.says("GET /subjects/b%2Fc/versions/1", (404, {"error_code": 40402, "message": "not found"}))
+    server.says("GET /subjects/b%2Fc/versions/1?deleted=true", (200, {"schema": "b"}))
+    assert Registry(RegistryOptions(server.url)).by_id(1) == Schema("a", references=("b",))
+    server.says("GET /subjects/b%2Fc/versions/1?deleted=true", (404, b"<html>"))  # one that knows no such question
+    with pytest.raises(SchemaMissing, match="version 1 of subject b/c, which the registry lacks"):
+        Registry(RegistryOptions(server.url)).by_id(1)
+
+
+NO_SCHEMA: dict[str, object] = {
+    "nothing": {},
+    "no text": {"schema": 5},
+    "half of a character": {"schema": "\ud800"},
+    "references that are none": {"schema": LONG, "references": 5},
+    "a reference that is none": {"schema": LONG, "references": ["a"]},
+    "a reference to nothing": {"schema": LONG, "references": [{"name": "a"}]},
+    "a version that is none": {"schema": LONG, "references": [{"subject": "a", "version": "new"}]},
+    "levels without end": b'{"schema": "a", "x": ' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+    "a reference to no schema": _referring("a", "broken"),
+    "a reference that is lost": _referring("a", "lost"),
+    "a reference that is lost behind others": _referring("a", "good", "far"),
+    "references without end": {
+        "schema": "a",
+        "references": [{"subject": "good", "version": one} for one in range(2_000)],
+    },
+}
+
+
+@pytest.mark.parametrize("name", NO_SCHEMA)
+def test_an_answer_that_is_no_schema_refuses_the_records_of_this_schema_alone(
+    server: Fake, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_MOST_REFERENCES", 5)
+    server.says("GET /schemas/ids/7", (200, NO_SCHEMA[name]))
+    server.says("GET /schemas/ids/8", (200, {"schema": LONG}))
+    server.says("GET /subjects/broken/versions/1", (200, {}))
+    for version in range(10):
+        server.says(f"GET /subjects/good/versions/{version}", (200, {"schema": LONG}))
+    server.says("GET /subjects/far/versions/1", (200, _referring("b", "lost")))
+    options = RegistryOptions(server.url)
+    with pytest.raises(SchemaMissing):
+        Registry(options).by_id(7)
+    assert len(server.asked) < 10
+    schemas = WriterSchemas(options)
+    said = schemas._asked(7)
+    assert isinstance(said, str)
+    assert schemas._asked(8) == Written("AVRO", (LONG,))
+    how = with_known_schemas(RegistryAvro(LONG, "id"), {7: said, 8: Written("AVRO", (LONG,))}, strict=True)
+    found = read_by(how, [b"\0\0\0\0\7\x0a", b"\0\0\0\0\x08\x0a"])
+    assert found == [(None, f"schema 7 cannot be used: {said}"), ({"id": 5}, None)]
+
+
+def test_a_long_chain_of_references_is_no_schema(server: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry(RegistryOptions(server.url))
+    monkeypatch.setattr(client, "_MOST_REFERENCES", 10**9)
+    monkeypatch.setattr(registry, "_ask", lambda _, path: _referring("a", f"{path.count('n')}n" + "n" * len(path)))
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)  # as in a worker; some library raises it
+    try:
+        with pytest.raises(SchemaMissing, match="too many levels"):
+            registry.by_id(1)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("answer", [{}, {"id": "x", "version": None}, {"id": True, "version": 1.5}])
+def test_an_answer_without_its_number_is_refused(server: Fake, answer: dict[str, object]) -> None:
+    for question in ("GET /subjects/s/versions/1", "POST /subjects/s", "POST /subjects/s/versions"):
+        server.says(question, (200, {"schema": LONG, **answer}))
+    registry, schema = Registry(RegistryOptions(server.url)), Schema(LONG)
+    for ask in (
+        lambda: registry.version("s", 1),
+        lambda: registry.id_of("s", schema),
+        lambda: registry.version_of("s", schema),
+        lambda: registry.register("s", schema),
+    ):
+        with pytest.raises(RegistryRefused, match="an answer has no number"):
+            ask()
 
 
 def test_versions_registration_and_compatibility(server: Fake) -> None:

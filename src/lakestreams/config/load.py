@@ -48,13 +48,17 @@ class _Loader(yaml.SafeLoader):
 
 # YAML 1.1 would make False of `off`, 62 of `1:02` and a date of 2024-02-29
 _Loader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
-    ("null", r"^(?:null|~|)$", ["n", "~", ""]),
-    ("bool", r"^(?:true|false)$", ["t", "f"]),
-    ("int", r"^[-+]?[0-9]+$", list("-+0123456789")),
-    ("float", r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?$", list("-+.0123456789")),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
+_WORDS: Final = {
+    "null": (re.compile(r"^(?:null|~|)$"), ["n", "~", ""]),
+    "bool": (re.compile(r"^(?:true|false)$"), ["t", "f"]),
+    "int": (re.compile(r"^[-+]?[0-9]+$"), list("-+0123456789")),
+    "float": (
+        re.compile(r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?$"),
+        list("-+.0123456789"),
+    ),
+}
+for _tag, (_pattern, _first) in _WORDS.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, _first)
 
 _TAGS: Final = {f"tag:yaml.org,2002:{kind}": kind for kind in ("null", "bool", "int", "float", "str", "seq", "map")}
 
@@ -172,8 +176,12 @@ class _Reader:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and kind == "seq":
             return [self.value(child, (*path, index)) for index, child in enumerate(node.value)]
-        if isinstance(node, yaml.ScalarNode) and kind is not None:
-            return _scalar(kind, node.value)
+        if isinstance(node, yaml.ScalarNode) and kind not in (None, "map", "seq"):
+            if kind in _WORDS and not _WORDS[kind][0].match(node.value):  # its tag says what its text does not
+                msg, hint = f"{node.value!r} is no {kind} of YAML", "leave the tag out, or correct the value"
+                document.faults.append(ConfigInvalid(msg, hint=hint, where=document.where(path)))
+                return None
+            return _scalar(str(kind), node.value)
         document.faults.append(ConfigInvalid(f"the YAML tag {node.tag!r} is not read", where=document.where(path)))
         return None
 

@@ -113,7 +113,10 @@ class RegistryRefused(LakestreamsError):
 
 
 class SchemaMissing(LakestreamsError):
-    """The schema registry lacks a subject or a version that the pipeline needs."""
+    """The schema registry lacks a subject or a version that the pipeline needs, or what it answers is no schema.
+
+    Of schemas that records name, only those records are refused.
+    """
 
     code = "LS310"
     name = "SCHEMA_MISSING"

@@ -206,8 +206,8 @@ def _bare(kind: Kind, texts: Any) -> tuple[Any, Any]:
 
 
 def _doubles(texts: Any) -> tuple[Any, Any]:
-    """Infinity is refused, and `-0` is no whole number's zero: both are read exactly."""
-    number = pc.and_not(pc.match_substring_regex(texts, "^[-0-9]"), pc.equal(texts, "-0"))
+    """Infinity is refused, which is read exactly."""
+    number = pc.match_substring_regex(texts, "^[-0-9]")
     try:
         column = pc.if_else(number, texts, None).cast(pa.float64())
     except pa.ArrowInvalid:

@@ -20,7 +20,8 @@ WHITE: Final = " \t\r\n"
 _SURELY_SHALLOW: Final = 100  # brackets; so few need no looking at
 # Of Python's stack, as two calls a level take; whoever runs this may have set less. One that is higher is left alone.
 _STACK: Final = 4 * DEEPEST
-_BRACKETS_AND_TEXTS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+# A text that nobody closes is one to the end: else each quote in it would be looked behind again.
+_BRACKETS_AND_TEXTS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _SIGNS: Final = re.compile(r'[\x00-\x1f"\\]')
 _SHORT: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 

@@ -50,7 +50,8 @@ _MARKED: Final = "begins with a byte-order mark; write UTF-8 without one"
 _NO_OBJECT: Final = "not a JSON object"
 _HALF_OF_PAIR: Final = "half of a surrogate pair, which is no character"
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_HALF: Final = re.compile(rf"(?<!\\)(?:\\\\)*+(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})")
+# Escape by escape from the beginning, since whether a backslash begins one depends on all that stand before it.
+_CHARACTERS: Final = re.compile(rf"(?:[^\\]++|{_HIGH}{_LOW}|\\(?!u[dD][89a-fA-F]).)*+\Z", re.DOTALL)
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_ @.:/#-]+\Z")
 _STRING: Final = Leaf("string", "string")
 
@@ -103,7 +104,7 @@ class Objects:
         if error is not None:
             return None, error
         own = text if inner is None else inner
-        if self._strings and "\\u" in own and _HALF.search(own):
+        if self._strings and not _are_characters(own):
             return None, _HALF_OF_PAIR
         return (None, None) if row is None else self._exactly(own, row)
 
@@ -147,6 +148,17 @@ def names(row: dict[str, Any]) -> list[str]:
 def framed(raw: bytes) -> bool:
     """Whether there is a schema registry's prefix."""
     return len(raw) > PREFIX and raw[0] == 0
+
+
+def _are_characters(text: str) -> bool:
+    """Whether no half of a surrogate pair stands in a JSON text, as an escape or as it is, as in a text that was one of JSON."""
+    if "\\u" in text and not _CHARACTERS.match(text):
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _prefixed(raw: bytes) -> str | None:

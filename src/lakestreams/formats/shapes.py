@@ -125,7 +125,7 @@ def _whole(bits: int) -> Read:
 
 def _double(value: Any) -> float:
     if type(value) is Number:
-        return 0.0 if value == "-0" else float(value)
+        return float(value)
     if type(value) is not int:
         raise Unfit
     return float(str(value))  # infinity for what is beyond
@@ -133,7 +133,7 @@ def _double(value: Any) -> float:
 
 def _float(value: Any) -> float:
     if type(value) is Number:
-        return 0.0 if value == "-0" else nearest_float(value)
+        return nearest_float(value)
     if type(value) is not int:
         raise Unfit
     return nearest_float(str(value))

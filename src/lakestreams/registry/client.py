@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from time import sleep
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 from uuid import UUID
 
@@ -28,7 +28,10 @@ _AGAIN: Final = (408, 429, 500, 502, 503, 504)
 _NOT_FOUND: Final = 404
 _NOBODYS: Final = 2**31 - 1  # an id
 _SHOWN: Final = 300
+_MOST_REFERENCES: Final = 1_000  # of a schema, those of what it refers to counted
+_BROKEN: Final = "look at the schema and at what it refers to in the registry"
 _T = TypeVar("_T")
+_Place: TypeAlias = tuple[str, int]  # a subject and a version
 
 
 @dataclass(frozen=True)
@@ -95,12 +98,20 @@ class Registry:
         self._opener = urllib.request.build_opener(*handlers)
 
     def by_id(self, number: int) -> Schema | None:
-        """The schema of an id; None if the registry does not know it."""
+        """The schema of an id; None if the registry does not know it.
+
+        Raises:
+            SchemaMissing: if the answer is no schema, or one refers to another that cannot be had: others may be read.
+        """
         found = self._ask("GET", f"/schemas/ids/{number}")
         return None if found is None else self._schema(found)
 
     def by_guid(self, guid: str) -> Schema | None:
-        """The schema of a GUID; None if the registry does not know it, or does not look schemas up by GUID."""
+        """The schema of a GUID; None if the registry does not know it, or does not look schemas up by GUID.
+
+        Raises:
+            SchemaMissing: as by `by_id`.
+        """
         found = self._ask("GET", f"/schemas/guids/{guid}", may_lack=True)
         return self._schema(found) if found else None
 
@@ -119,12 +130,12 @@ class Registry:
         """A version of a subject, its schema with all that it refers to.
 
         Raises:
-            SchemaMissing: if there is no such subject or version.
+            SchemaMissing: if there is no such subject or version, or as by `by_id`.
         """
         found = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{version}")
         if found is None:
             raise SchemaMissing(f"the registry has no version {version} of subject {subject}")
-        return Registered(subject, int(found["version"]), int(found["id"]), self._schema(found))
+        return Registered(subject, self._number(found, "version"), self._number(found, "id"), self._schema(found))
 
     def id_of(self, subject: str, schema: Schema) -> int | None:
         """The id under which a subject holds exactly this schema; None if it does not."""
@@ -143,7 +154,7 @@ class Registry:
         found = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", _body(schema))
         if found is None:
             raise RegistryRefused(f"subject {subject}: the registry takes no schema for it")
-        return int(found["id"])
+        return self._number(found, "id")
 
     def incompatibilities(self, subject: str, schema: Schema) -> list[str]:
         """What keeps a schema from being the subject's next version; empty if nothing does, or there is no subject."""
@@ -151,30 +162,61 @@ class Registry:
         found = self._ask("POST", path, _body(schema))
         if found is None or found.get("is_compatible", True):
             return []
-        return [str(one) for one in found.get("messages") or ["the registry gives no reason"]]
+        said = found.get("messages") or ["the registry gives no reason"]
+        return [str(one) for one in (said if isinstance(said, list) else [said])]
 
     def _held(self, subject: str, schema: Schema, what: Literal["id", "version"]) -> int | None:
         found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
-        return None if found is None else int(found[what])
+        return None if found is None else self._number(found, what)
+
+    def _number(self, answer: Mapping[str, Any], what: str) -> int:
+        found = answer.get(what)
+        if type(found) is not int:
+            raise RegistryRefused(f"{self._base}: an answer has no number {what}")
+        return found
 
     def _schema(self, answer: Mapping[str, Any]) -> Schema:
-        seen: dict[tuple[str, int], tuple[str, str]] = {}
-        self._collect(answer, seen)
-        kind = str(answer.get("schemaType") or "AVRO")
-        references = (part for one in seen.values() for part in (one if kind == "PROTOBUF" else one[1:]))
-        return Schema(str(answer["schema"]), kind, tuple(references))
+        """The schema of an answer with all that it refers to.
 
-    def _collect(self, answer: Mapping[str, Any], seen: dict[tuple[str, int], tuple[str, str]]) -> None:
+        Raises:
+            SchemaMissing: if the answer is none, or one refers to another that cannot be had.
+        """
+        texts: dict[_Place, tuple[str, str]] = {}
+        try:
+            text, kind = _text(answer), str(answer.get("schemaType") or "AVRO")
+            self._collect(answer, texts, set())
+        except (KeyError, TypeError, ValueError) as error:
+            msg = f"what the registry answers is no schema: {type(error).__name__}: {str(error)[:_SHOWN]}"
+            raise SchemaMissing(msg, hint=_BROKEN) from None
+        except RecursionError:
+            raise SchemaMissing("a schema refers to others through too many levels", hint=_BROKEN) from None
+        references = (part for one in texts.values() for part in (one if kind == "PROTOBUF" else one[1:]))
+        return Schema(text, kind, tuple(references))
+
+    def _collect(self, answer: Mapping[str, Any], texts: dict[_Place, tuple[str, str]], begun: set[_Place]) -> None:
+        """Puts the texts of all that an answer refers to into `texts`, each behind those that it refers to itself.
+
+        Args:
+            begun: what is asked for already, so that schemas that refer to each other in a circle are asked for once.
+        """
         for one in answer.get("references") or ():
             at = (str(one["subject"]), int(one["version"]))
-            if at in seen:
+            if at in begun:
                 continue
-            path = f"/subjects/{quote(at[0], safe='')}/versions/{at[1]}"
-            referred = self._ask("GET", path)
-            if referred is None:
-                raise SchemaMissing(f"a schema refers to version {at[1]} of subject {at[0]}, which the registry lacks")
-            self._collect(referred, seen)
-            seen.setdefault(at, (str(one.get("name") or at[0]), str(referred["schema"])))
+            begun.add(at)
+            if len(begun) > _MOST_REFERENCES:
+                raise SchemaMissing(f"a schema refers to more than {_MOST_REFERENCES} others", hint=_BROKEN)
+            referred = self._referred(*at)
+            self._collect(referred, texts, begun)
+            texts[at] = (str(one.get("name") or at[0]), _text(referred))
+
+    def _referred(self, subject: str, version: int) -> Mapping[str, Any]:
+        """A version to which a schema refers; one that was deleted is still there for those who read what it wrote."""
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+        found = self._ask("GET", path) or self._ask("GET", f"{path}?deleted=true", may_lack=True)
+        if not found:
+            raise SchemaMissing(f"a schema refers to version {version} of subject {subject}, which the registry lacks")
+        return found
 
     def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, may_lack: bool = False
@@ -227,7 +269,11 @@ class Registry:
             return None
         if len(text) > _MOST_BYTES:
             raise RegistryRefused(f"{self._base}: {method} {path}: an answer of more than {_MOST_BYTES} bytes")
-        found = json.loads(text)
+        try:
+            found = json.loads(text)
+        except RecursionError:  # no registry nests so deeply, but what it answers for one schema harms no other
+            msg = f"{self._base}: {method} {path}: the answer nests too deeply"
+            raise SchemaMissing(msg, hint=_BROKEN) from None
         if not isinstance(found, dict):
             raise RegistryRefused(f"{self._base}: {method} {path}: the answer is no JSON object")
         return found
@@ -308,6 +354,19 @@ def _is_answer(said: str) -> bool:
     Then it has a code of five digits, 40401 and so on; a wrong path would let every record go to quarantine.
     """
     return re.search(r'"error_code"\s*:\s*404\d\d\b', said) is not None
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    """The text of an answer's schema.
+
+    Raises:
+        KeyError, TypeError, ValueError: if it has none, also none of characters, which the ledger could not keep.
+    """
+    found = answer["schema"]
+    if not isinstance(found, str):
+        raise TypeError("the schema is no text")
+    found.encode()
+    return found
 
 
 def _body(schema: Schema) -> dict[str, Any]:

@@ -219,11 +219,13 @@ NULLS = {"type": "record", "name": "R", "fields": [{"name": "n", "type": {"type"
         (TEXT, framed(b"\x04a"), "s: string of 2 bytes, 1 left"),
         (TEXT, framed(b"\x03a"), "s: string of -2 bytes, 1 left"),
         (TEXT, framed(b"\xd4\xff\xff\xff\x0fa"), "s: string of 2147483626 bytes, 1 left"),
+        (TEXT, framed(b"\xfe" + b"\xff" * 8 + b"\x01abc"), "s: string of 9223372036854775807 bytes, 3 left"),
         (TEXT, framed(b"\x02ab"), "1 bytes behind the record"),
         (TEXT, framed(b"\x02\xff"), "s: not valid UTF-8"),
         (TEXT, framed(b"\xff" * 11), "s: a number of more than 64 bits"),
         (LONGS, framed(b"\x02"), "n: 1 items, 0 left"),
         (LONGS, framed(b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00"), "n: 9223372036854775807 items, 1 bytes left"),
+        (LONGS, framed(b"\x02" + b"\xff" * 9), "n[]: the record ends within it"),
         (LONGS, framed(b"\x02\x80"), "n[]: the record ends within it"),
         (LONGS, framed(b"\x01\x02\x02"), "n: the record ends within it"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, framed(b"\x02"), "value: symbol 1 of 1"),
@@ -236,6 +238,40 @@ def test_the_reason(schema: Any, raw: bytes, message: str) -> None:
     ((value, error),) = read(schema, {1: schema}, [raw])
     assert value is None
     assert error in (message, message.replace(" left", " bytes left"))
+
+
+MOST = b"\xfe" + b"\xff" * 8 + b"\x01"  # 2 ** 63 - 1, to which nothing can be added
+
+
+@pytest.mark.parametrize(
+    "kind", ["string", "bytes", {"type": "array", "items": "string"}, {"type": "map", "values": "int"}]
+)
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_size_that_no_sum_holds_harms_no_other_record(kind: Any, declared: bool) -> None:
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "f", "type": kind}, {"name": "z", "type": "int", "default": 0}],
+    }
+    reader = schema if declared else {**schema, "fields": schema["fields"][1:]}
+    value = {"string": "a", "bytes": b"a"}[kind] if isinstance(kind, str) else ["a"] if "items" in kind else {"a": 1}
+    good = framed(written(schema, {"f": value, "z": 7}))
+    blocks = b"" if isinstance(kind, str) else b"\x02"
+    bad = framed(blocks + MOST + b"abc")
+    found = read(reader, {1: schema}, [good, bad, good])
+    assert [error is None for _, error in found] == [True, False, True]
+    assert found[0] == found[2] == ({"f": value, "z": 7} if declared else {"z": 7}, None)
+    assert str(found[1][1]).endswith("of 9223372036854775807 bytes, 3 left")
+
+
+@pytest.mark.parametrize("behind", [b"", b"\xff" * 20, b"\x01" * 20, b"\x80" * 20])
+def test_a_number_that_a_record_ends_within_says_nothing_of_the_next_record(behind: bytes) -> None:
+    kind = parse('"long"')
+    for size in range(10):
+        raw = pa.array([b"\xff" * size, behind, b"\x0a"], pa.binary())
+        found = Decoder(kind, "id", {None: kind}).decode(raw)
+        assert found.errors.to_pylist()[::2] == ["value: the record ends within it", None]
+        assert found.values.to_pylist()[::2] == [None, {"id": 5}]
 
 
 def test_blocks_with_their_size_as_java_writes_them_at_times() -> None:

@@ -226,6 +226,7 @@ def test_documents_of_mongodb_are_read_from_their_texts(many: int) -> None:
         (document("t", None), "op t (truncate) deletes rows that it does not name; a table cannot follow it"),
         (document("c", "{"), "after: does not fit sku string, stars int, written timestamp_ms"),
         (document("c", {"stars": "5"}), 'after: stars: "5" is no int'),
+        (document("c", r'{"sku": "\\ud83d\ude00"}'), "after: half of a surrogate pair, which is no character"),
         (document("c", "[1]"), "after: not a JSON object"),
         (document("c", ""), "after: not a JSON object"),
         (document("c", "null"), "after: not a JSON object"),
@@ -253,3 +254,29 @@ def test_documents_are_declared_by_their_columns() -> None:
     assert (rows_of(TEXT), rows_of(json.dumps(SITE))) == ("records", "documents")
     for other in (json.dumps(row(("op", "string"), ("after", "int"))), '"string"', "sku string", "{", "[1]"):
         assert rows_of(other) == ""
+
+
+@pytest.mark.parametrize("name", ["Value", "shop.Value"])
+@pytest.mark.parametrize("place", ["before", "source"])
+def test_the_row_is_the_record_of_its_full_name(name: str, place: str) -> None:
+    other = {
+        "type": "record",
+        "name": "Value",
+        "namespace": "io.other",
+        "fields": [{"name": "wrong", "type": "string"}],
+    }
+    row_type = {"type": "record", "name": "Value", "fields": [{"name": "right", "type": "int"}]}
+    holder = {
+        "type": "record",
+        "name": "io.other.Source",
+        "fields": [{"name": "v", "type": {**row_type, "namespace": "shop"}}],
+    }
+    first = row_type if place == "before" else holder
+    schema = {"type": "record", "name": "Envelope", "namespace": "shop", "fields": [
+        {"name": "info", "type": ["null", other]}, {"name": place, "type": ["null", first]},
+        {"name": "after", "type": ["null", name]}, {"name": "op", "type": "string"}]}  # fmt: skip
+    how = DebeziumAvro(json.dumps(schema))
+    assert [one.name for one in how.fields] == ["right"]
+    raw = framed(written(schema, {"info": None, place: None, "after": {"right": 5}, "op": "c"}), 7)
+    known = how.knowing({7: (json.dumps(schema),)}, strict=True)
+    assert decoded(known, raw) == [({"right": 5}, None)]

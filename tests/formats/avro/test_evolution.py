@@ -7,11 +7,17 @@ record is refused (`record`), or for which the whole schema is (`schema`).
 from __future__ import annotations
 
 import datetime as dt
+import json
+import time
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from tests.formats.avro.judge import framed, judged, read, written
+from tests.formats.cases import told
+
+from lakestreams import RegistryAvro
+from lakestreams.formats.writers import AVRO, Written, with_known_schemas
 
 UTC = dt.timezone.utc  # noqa: UP017 - `dt.UTC` reads worse beside datetime
 COLORS = {"type": "enum", "name": "Color", "symbols": ["RED", "GREEN"]}
@@ -290,4 +296,127 @@ def test_several_writers_in_one_batch() -> None:
         ({"a": "c", "f": {"double": 2.0**40, "string": None}, "z": 3}, None),
         (None, "schema 9: the registry has no Avro schema of this id"),
         ({"a": "d", "f": None, "z": 4}, None),
+    ]
+
+
+def test_an_alias_counts_only_where_the_field_itself_is_not_written() -> None:
+    def record(*names: str, **aliases: list[str]) -> dict[str, Any]:
+        fields = [{"name": name, "type": "string", "aliases": aliases.get(name, [])} for name in names]
+        return {"type": "record", "name": "R", "fields": fields}
+
+    raw = framed(b"\x02N\x02O")
+    for order in (("new", "old"), ("old", "new")):
+        body = dict(zip(order, ("N", "O"), strict=True))
+        assert read(record("new", new=["old"]), {1: record(*order)}, [raw]) == [({"new": body["new"]}, None)]
+    assert read(record("new", new=["older", "old"]), {1: record("x", "old")}, [raw]) == [({"new": "O"}, None)]
+    ((value, error),) = read(record("new", new=["a", "b"]), {1: record("a", "b")}, [raw])
+    assert (value, error) == (None, "schema 1 cannot be read as declared: new: its aliases a and b are both written")
+    ((value, error),) = read(record("c", "d", c=["a"], d=["a"]), {1: record("a", "b")}, [raw])
+    assert (value, error) == (None, "schema 1 cannot be read as declared: d: its alias a is another field's, too")
+
+
+Z = {"type": "record", "name": "R", "fields": [{"name": "z", "type": "int"}]}
+
+
+def passed_over(kind: Any) -> dict[str, Any]:
+    """A record with a field that `Z` has not, before the one that it has."""
+    return {**Z, "fields": [{"name": "f", "type": kind}, *Z["fields"]]}
+
+
+def doubled(leaf: Any, levels: int) -> Any:
+    """A record that holds another one twice, and so on: each level doubles how many leaves there are."""
+    kind: Any = {"type": "record", "name": "D0", "fields": [{"name": "x", "type": leaf}]}
+    for level in range(1, levels):
+        fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"D{level - 1}"}]
+        kind = {"type": "record", "name": f"D{level}", "fields": fields}
+    return kind
+
+
+def items_of(kind: Any) -> dict[str, Any]:
+    return {"type": "array", "items": kind}
+
+
+NOTHING = {"type": "fixed", "name": "Nothing", "size": 0}
+MANY = b"\xa0\x9c\x01"  # 10,000
+MOST = b"\xfe" + b"\xff" * 8 + b"\x01"  # 2 ** 63 - 1
+BOUND = "items, which take no bytes; a record has 10000 of them at most"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "message"),
+    [
+        (doubled("int", 40), b"\x02" * 50, "f: the record ends within it"),
+        (doubled("null", 40), b"", None),
+        (doubled(NOTHING, 40), b"", None),
+        (items_of(doubled("int", 80)), b"\x02", "f: 1 items, 1 bytes left"),
+        (items_of(doubled("null", 80)), b"\x02\x00", None),
+        (items_of("null"), MANY + b"\x00", None),
+        (items_of("null"), MANY + b"\x02\x00", f"f: 1 {BOUND}"),
+        (items_of("null"), b"\x02" + MOST + b"\x00", f"f: 9223372036854775807 {BOUND}"),
+        (items_of(items_of("null")), MANY + (b"\x02\x00") * 10_000 + b"\x00", None),
+        (items_of(items_of("null")), MANY + (MANY + b"\x00") * 10_000 + b"\x00", f"f: 10000 {BOUND}"),
+        (items_of(items_of(NOTHING)), MANY + (MANY + b"\x00") * 10_000 + b"\x00", f"f: 10000 {BOUND}"),
+    ],
+)
+def test_what_is_passed_over_takes_no_longer_than_its_bytes(kind: Any, body: bytes, message: str | None) -> None:
+    started = time.monotonic()
+    found = read(Z, {1: passed_over(kind), 2: Z}, [framed(body + b"\x0a"), framed(b"\x0a", 2)] * 3)
+    assert found == [({"z": 5} if message is None else None, message), ({"z": 5}, None)] * 3
+    assert time.monotonic() - started < 20
+
+
+def test_items_without_bytes_are_read_as_many_as_they_are() -> None:
+    both = {"type": "record", "name": "R", "fields": [{"name": "f", "type": items_of(items_of(NOTHING))}]}
+    raw = [b"\x06\x04\x00\x00\x02\x00\x00", b"\x00", b"\x02\x04\x02\x00\x00", b"\x04\x01\x01"]
+    assert read(both, {1: both}, [framed(one) for one in raw]) == [
+        ({"f": [[b"", b""], [], [b""]]}, None),
+        ({"f": []}, None),
+        ({"f": [[b""] * 3]}, None),
+        (None, "f[]: the record ends within it"),
+    ]
+    started = time.monotonic()
+    found = read(both, {1: both}, [framed(MANY + (MANY + b"\x00") * 10_000 + b"\x00")] * 3)
+    assert found == [(None, f"f[]: 10000 {BOUND}")] * 3
+    assert time.monotonic() - started < 20
+
+
+def test_items_of_records_that_hold_each_other_are_no_items_without_bytes() -> None:
+    pair = {"type": "record", "name": "A", "fields": [{"name": "kids", "type": items_of({"type": "record", "name": "B", "fields": [{"name": "a", "type": "A"}]})}]}  # fmt: skip
+    body = written(pair, {"kids": [{"a": {"kids": []}}] * 20_000})
+    assert read(Z, {1: passed_over(pair)}, [framed(body + b"\x0a")]) == [({"z": 5}, None)]
+
+
+@pytest.mark.parametrize("size", [2**31, 2**63 - 1, 2**63, 10**30])
+def test_a_fixed_type_that_no_record_holds_is_no_schema(size: int) -> None:
+    kind = {"type": "fixed", "name": "F", "size": size}
+    how = with_known_schemas(
+        RegistryAvro(json.dumps(Z)),
+        {1: Written(AVRO, (json.dumps(passed_over(kind)),)), 2: Written(AVRO, (json.dumps(Z),))},
+        strict=True,
+    )
+    said = f"schema 1 cannot be used: the Avro schema cannot be used: fixed F: size {size}"
+    assert told(how, [framed(b"\x0a"), framed(b"\x0a", 2)]) == [(None, said), ({"z": 5}, None)]
+
+
+def test_a_large_fixed_type_takes_no_more_than_the_records() -> None:
+    kind = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "f", "type": {"type": "fixed", "name": "F", "size": 2**31 - 1}}],
+    }
+    assert (
+        read(kind, {1: kind}, [framed(b"abc")] * 100)
+        == [(None, "f: fixed(2147483647) of 2147483647 bytes, 3 left")] * 100
+    )
+
+
+@pytest.mark.parametrize("kind", [decimal(5, 2), {**NOTHING, "logicalType": "decimal", "precision": 5, "scale": 2}])
+def test_a_decimal_of_no_bytes_is_no_number(kind: Any) -> None:
+    schema = {**Z, "fields": [{"name": "f", "type": ["null", kind]}, *Z["fields"]]}
+    body = b"\x02" if kind["type"] == "fixed" else b"\x02\x00"
+    found = read(schema, {1: schema}, [framed(b"\x00\x0a"), framed(body + b"\x0a"), framed(b"\x00\x0a")])
+    assert found == [
+        ({"f": None, "z": 5}, None),
+        (None, "f: 0 bytes are no decimal(5, 2)"),
+        ({"f": None, "z": 5}, None),
     ]

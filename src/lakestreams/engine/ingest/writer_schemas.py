@@ -118,9 +118,12 @@ class WriterSchemas:
             raise SchemaMissing(msg, hint="registry: {url: ...} in conf/sources.yml")
         with self._lock:
             registry = self._client = self._client or Registry(self._registry)
-        found = registry.by_guid(name) if isinstance(name, str) else registry.by_id(name)
-        if found is None and isinstance(name, str) and not registry.looks_up_guids():
-            return _NO_GUIDS
+        try:
+            found = registry.by_guid(name) if isinstance(name, str) else registry.by_id(name)
+            if found is None and isinstance(name, str) and not registry.looks_up_guids():
+                return _NO_GUIDS
+        except SchemaMissing as error:  # of this one; records of others are read
+            return error.message
         return None if found is None else Written(found.kind, (*found.references, found.text))
 
 

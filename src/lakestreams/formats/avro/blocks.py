@@ -12,20 +12,35 @@ from lakestreams.formats.avro.cursor import Cursor, Numbers
 from lakestreams.formats.avro.reader import Reader
 from lakestreams.formats.avro.values import texts
 
-_MOST_EMPTY: Final = 10_000  # items that take no bytes: nothing else bounds their number
+_MOST_EMPTY: Final = 10_000  # items of a record that take no bytes: nothing else bounds their number
 
 
 class _Blocks:
-    """What arrays and maps have in common: blocks of items behind their count, up to a block of none."""
+    """What arrays and maps have in common: blocks of items behind their count, up to a block of none.
+
+    Args:
+        item: what reads an item.
+        path: where it stands, for messages.
+        empty: whether items take no bytes.
+    """
 
     least = 1
 
-    def __init__(self, item: Reader, path: str) -> None:
-        self._item, self._path = item, path or "value"
+    def __init__(self, item: Reader, path: str, *, empty: bool = False) -> None:
+        self._item, self._path, self._empty = item, path or "value", empty
+
+    @property
+    def _least(self) -> int:
+        """How many bytes an item takes at least. Of a record that is still made nothing is known but that it takes some."""
+        return 0 if self._empty else max(1, self._item.least)
 
     def skip(self, cursor: Cursor, rows: Numbers) -> None:
-        """Passes over all items."""
-        for own in _steps(cursor, rows, self._item.least, self._path):
+        """Passes over all items; where they take no bytes, over their counts alone."""
+        if self._empty:
+            for _ in _blocks(cursor, rows, 0, self._path):
+                pass
+            return
+        for own in _steps(cursor, rows, self._least, self._path):
             self._skip_item(cursor, rows[own])
 
     def _skip_item(self, cursor: Cursor, rows: Numbers) -> None:
@@ -38,7 +53,7 @@ class Items(_Blocks):
     def read(self, cursor: Cursor, rows: Numbers) -> pa.Array:
         """The items of each record as a list."""
         parts, owners = [], []
-        for own in _steps(cursor, rows, self._item.least, self._path):
+        for own in _steps(cursor, rows, self._least, self._path):
             parts.append(self._item.read(cursor, rows[own]))
             owners.append(own)
         if not parts:
@@ -78,9 +93,25 @@ class Entries(_Blocks):
 
 
 def _steps(cursor: Cursor, rows: Numbers, least: int, path: str) -> Iterator[Numbers]:
-    """For each next item the places, among `rows`, of the records that have it. Read it before asking for more."""
+    """For each next item the places, among `rows`, of the records that have it. Read it before asking for more.
+
+    Items without bytes are alike and end where they begin, so all of a block are read at once.
+    """
+    for there, count in _blocks(cursor, rows, least, path):
+        if least == 0:
+            yield np.repeat(there, count)
+            continue
+        for step in range(int(count.max(initial=0))):
+            own = there[count > step]
+            own = own[~cursor.failed[rows[own]]]
+            if not own.size:
+                break
+            yield own
+
+
+def _blocks(cursor: Cursor, rows: Numbers, least: int, path: str) -> Iterator[tuple[Numbers, Numbers]]:
+    """Of each next block the places, among `rows`, of the records that have it, and how many items theirs has."""
     there = np.arange(len(rows))
-    empty = np.zeros(len(rows), np.int64)
     while True:
         there = there[~cursor.failed[rows[there]]]
         count = cursor.number(rows[there], path)
@@ -91,19 +122,23 @@ def _steps(cursor: Cursor, rows: Numbers, least: int, path: str) -> Iterator[Num
         there, count = there[count != 0], count[count != 0]
         if not there.size:
             return
-        left = cursor.left(rows[there])
-        empty[there] += count if least == 0 else 0
-        too_many = (count < 0) | (count > left // least if least else empty[there] > _MOST_EMPTY)
-        if too_many.any():
-            pairs = zip(count[too_many].tolist(), left[too_many].tolist(), strict=True)
-            cursor.fail(rows[there[too_many]], [f"{path}: {number} items, {size} bytes left" for number, size in pairs])
-        there, count = there[~too_many], count[~too_many]
-        for step in range(int(count.max(initial=0))):
-            own = there[count > step]
-            own = own[~cursor.failed[rows[own]]]
-            if not own.size:
-                break
-            yield own
+        own = rows[there]
+        left = cursor.left(own)
+        # the most negative count is none that can be made positive, and a sum of counts may be more than an int64 holds
+        wrong = (count < 0) | (count > (left // least if least else _MOST_EMPTY - cursor.empty[own]))
+        if wrong.any():
+            pairs = zip(count[wrong].tolist(), left[wrong].tolist(), strict=True)
+            cursor.fail(own[wrong], [_too_many(path, number, size, least) for number, size in pairs])
+        there, count = there[~wrong], count[~wrong]
+        if least == 0:
+            cursor.empty[rows[there]] += count
+        yield there, count
+
+
+def _too_many(path: str, number: int, left: int, least: int) -> str:
+    if least == 0:
+        return f"{path}: {number} items, which take no bytes; a record has {_MOST_EMPTY} of them at most"
+    return f"{path}: {number} items, {left} bytes left"
 
 
 def _offsets(owner: Numbers, count: int) -> pa.Array:

@@ -25,6 +25,10 @@ class Cursor:
     Args:
         data: their bytes, one behind the other.
         starts, ends: where each begins and ends.
+
+    Attributes:
+        depth: how deep the value lies that is passed over.
+        empty: how many items without bytes each record has so far.
     """
 
     def __init__(self, data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> None:
@@ -35,6 +39,7 @@ class Cursor:
         self.faults: dict[int, str] = {}
         self.failed = np.zeros(len(starts), bool)
         self.depth = 0
+        self.empty = np.zeros(len(starts), np.int64)
 
     def fail(self, rows: Numbers, messages: str | list[str]) -> None:
         """Gives records up, with a message for all or one for each."""
@@ -53,7 +58,7 @@ class Cursor:
     def skip(self, rows: Numbers, size: Numbers | int, path: str, what: str) -> Numbers:
         """Moves on by so many bytes: where they begin. Where they are not all there, the record fails."""
         places = self.places[rows]
-        short = (places + size > self.ends[rows]) | (np.asarray(size) < 0)
+        short = (np.asarray(size) < 0) | (size > self.ends[rows] - places)  # a sum might be more than an int64 holds
         self.places[rows] = places + np.where(short, 0, size)
         if short.any():
             sizes = np.broadcast_to(np.asarray(size), places.shape)[short].tolist()
@@ -64,15 +69,20 @@ class Cursor:
         return places
 
     def number(self, rows: Numbers, path: str) -> Numbers:
-        """A number of variable length."""
-        places = np.minimum(self.places[rows], self._zeros)
+        """A number of variable length; 0 for records that have failed, so that nobody acts on half of one."""
+        places, ends = np.minimum(self.places[rows], self._zeros), self.ends[rows]
+        short = places >= ends
         byte = self.data[places]
         value = (byte & 0x7F).astype(np.uint64)
         size = np.ones(len(rows), np.int64)
-        more = np.flatnonzero(byte & 0x80)
+        more = np.flatnonzero((byte & 0x80).astype(bool) & ~short)
         shift = 7
         while more.size and shift < _BITS:
-            byte = self.data[places[more] + shift // 7]
+            at = places[more] + shift // 7
+            ended = at >= ends[more]  # what stands there is the next record's
+            short[more[ended]] = True
+            more, at = more[~ended], at[~ended]
+            byte = self.data[at]
             value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
             size[more] += 1
             if shift == 63:  # of the tenth byte one bit is part of the number
@@ -80,12 +90,11 @@ class Cursor:
                 break
             more = more[(byte & 0x80) > 0]
             shift += 7
-        after = places + size
-        short = after > self.ends[rows]
-        self.places[rows] = np.where(self.failed[rows], self._zeros, after)
-        if short.any():
-            self.fail(rows[short], f"{path}: the record ends within it")
-        return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64)
+        self.fail(rows[short], f"{path}: the record ends within it")
+        failed = self.failed[rows]
+        self.places[rows] = np.where(failed, self._zeros, places + size)
+        found: Numbers = (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64)
+        return np.where(failed, 0, found)
 
     def fixed(self, rows: Numbers, size: int, path: str, what: str) -> npt.NDArray[np.uint8]:
         """So many bytes of each: a matrix with a row for each record."""
@@ -95,7 +104,12 @@ class Cursor:
 
     def texts(self, rows: Numbers, path: str, what: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
         """Bytes behind their count: offsets, and all bytes, as Arrow has them."""
-        size = self.number(rows, path)
+        return self.pieces(rows, self.number(rows, path), path, what)
+
+    def pieces(
+        self, rows: Numbers, size: Numbers | int, path: str, what: str
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+        """So many bytes of each, as Arrow has them; none of a record that fails, whatever its size would take."""
         places = self.skip(rows, size, path, what)
         return self.gathered(places, np.where(self.failed[rows], 0, size))
 

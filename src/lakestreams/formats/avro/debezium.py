@@ -213,18 +213,30 @@ def _row(event: Mapping[str, Any], row: Any) -> Any:
 
 
 def _defined(event: Mapping[str, Any], name: str) -> Any:
-    """The first definition of a named type in a schema; None if there is none."""
-    waiting: list[Any] = list(event["fields"])
+    """The definition of a record by its full name, as others may have its short one; None if the schema has none."""
+    outer = _full(event, "").rpartition(".")[0]
+    found: dict[str, Any] = {}
+    waiting: list[tuple[Any, str]] = [(event["fields"], outer)]
     while waiting:
-        one = waiting.pop(0)
+        one, space = waiting.pop()
         if isinstance(one, list):
-            waiting = [*one, *waiting]
+            waiting += [(part, space) for part in reversed(one)]
         elif isinstance(one, dict):
-            own = str(one.get("name"))
-            if one.get("type") == "record" and name.rpartition(".")[2] == own.rpartition(".")[2]:
-                return one
-            waiting = [*one.values(), *waiting]
-    return None
+            if one.get("type") == "record":
+                full = _full(one, space)
+                own, _, short = full.rpartition(".")
+                # where it is put, its name is to mean the same; if it does anyhow, the schema's text stays as it is
+                found.setdefault(full, one if space == outer else {**one, "name": short, "namespace": own})
+                space = own
+            waiting += [(one[key], space) for key in ("values", "items", "fields", "type") if key in one]
+    return found.get(name if "." in name or not outer else f"{outer}.{name}", found.get(name))
+
+
+def _full(one: Mapping[str, Any], space: str) -> str:
+    """The full name of a named type that is defined in a namespace."""
+    name, own = str(one.get("name")), one.get("namespace")
+    space = own if isinstance(own, str) else space
+    return name if "." in name or not space else f"{space}.{name}"
 
 
 __all__ = ["DebeziumAvro", "rows_of"]

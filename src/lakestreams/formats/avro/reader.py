@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lakestreams.formats.avro.cursor import Cursor, Numbers
+
+_MOST: Final = 2**31  # no record has so many
 
 
 class Skips(Protocol):
@@ -31,6 +33,11 @@ class Reader(Skips, Protocol):
 
 
 _S = TypeVar("_S", bound=Skips)
+
+
+def least_of(readers: Iterable[Skips]) -> int:
+    """How many bytes a value of each takes at least, together; bounded, since it doubles where records hold records twice."""
+    return min(sum(reader.least for reader in readers), _MOST)
 
 
 def branches(cursor: Cursor, rows: Numbers, readers: Sequence[_S | str], path: str) -> list[tuple[_S, Numbers]]:
@@ -63,4 +70,4 @@ def by_branch(cursor: Cursor, rows: Numbers, readers: Sequence[Reader | str], ki
     return pa.concat_arrays(parts).take(pa.array(order, mask=order < 0))
 
 
-__all__ = ["Reader", "Skips", "branches", "by_branch"]
+__all__ = ["Reader", "Skips", "branches", "by_branch", "least_of"]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakestreams.formats.avro import columns, encode
 from lakestreams.formats.avro.blocks import Entries, Items
 from lakestreams.formats.avro.cursor import Cursor, Numbers
-from lakestreams.formats.avro.reader import Reader, branches, by_branch
+from lakestreams.formats.avro.reader import Reader, branches, by_branch, least_of
 from lakestreams.formats.avro.schema import (
     Array,
     Enum,
@@ -27,6 +27,7 @@ from lakestreams.formats.avro.schema import (
     Record,
     Type,
     Union,
+    takes_nothing,
     word,
 )
 from lakestreams.formats.avro.skipping import Skipped
@@ -65,7 +66,8 @@ def reader_of(written: Type, read: Type, path: str = "") -> Reader:
     if isinstance(written, Enum) and isinstance(read, Enum) and _same_name(written, read):
         return _Symbols(written, read, path)
     if isinstance(written, Array) and isinstance(read, Array):
-        return Items(reader_of(written.items, read.items, f"{path}[]"), path)
+        item = reader_of(written.items, read.items, f"{path}[]")
+        return Items(item, path, empty=takes_nothing(written.items))
     if isinstance(written, Map) and isinstance(read, Map):
         return Entries(reader_of(written.values, read.values, f"{path}{{}}"), path)
     if isinstance(written, Primitive | Fixed) and isinstance(read, Primitive | Fixed) and _promotes(written, read):
@@ -97,8 +99,7 @@ class _Fields:
 
     def __init__(self, written: Record, read: Record, path: str) -> None:
         self._kind = arrow_type(columns.kind_of(read))
-        names = {name: place for place, member in enumerate(read.members) for name in member.aliases}
-        names |= {member.name: place for place, member in enumerate(read.members)}  # a name before another's alias
+        names = _names(written, read, path)
         self._steps: list[tuple[int | None, Reader]] = []
         for member in written.members:
             place, at = names.get(member.name), f"{path}.{member.name}" if path else member.name
@@ -113,7 +114,7 @@ class _Fields:
         self._defaults = {
             place: _default(member, f"{path}.{member.name}" if path else member.name) for place, member in missing
         }
-        self.least = sum(reader.least for _, reader in self._steps)
+        self.least = least_of(reader for _, reader in self._steps)
 
     def read(self, cursor: Cursor, rows: Numbers) -> pa.Array:
         found: dict[int, pa.Array] = {}
@@ -130,6 +131,27 @@ class _Fields:
     def skip(self, cursor: Cursor, rows: Numbers) -> None:
         for _, reader in self._steps:
             reader.skip(cursor, rows)
+
+
+def _names(written: Record, read: Record, path: str) -> dict[str, int]:
+    """Which of the reader's fields each of the writer's is read as; a field has its own name before another's alias.
+
+    Raises:
+        Unresolvable: if aliases leave open which field is meant.
+    """
+    there = {member.name for member in written.members}
+    names = {member.name: place for place, member in enumerate(read.members) if member.name in there}
+    own = set(names)
+    for place, member in enumerate(read.members):
+        if member.name in own:  # of a field that both have, older names say nothing
+            continue
+        meant = [name for name in dict.fromkeys(member.aliases) if name in there - own]
+        wrong = f"its aliases {' and '.join(meant)} are both written" if len(meant) > 1 else ""
+        wrong = wrong or next((f"its alias {name} is another field's, too" for name in meant if name in names), "")
+        if wrong:
+            raise Unresolvable(f"{path}.{member.name}: {wrong}".removeprefix("."))
+        names |= dict.fromkeys(meant, place)
+    return names
 
 
 def _default(member: Member, path: str) -> pa.Array:

@@ -42,6 +42,7 @@ _CONNECT: Final[Mapping[str, str]] = {
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _DEEPEST: Final = 100  # levels of a schema; each takes some of Python's own stack
 _MOST_DIGITS: Final = 38  # of a decimal column; the converter says 64 where the database says nothing
+_MOST_BYTES: Final = 2**31 - 1  # of a fixed type, as of Java's arrays
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _NOTHING: Final = object()
 
@@ -167,6 +168,21 @@ def word(one: Type) -> str:
     return f"array of {word(one.items)}" if isinstance(one, Array) else f"map of {word(one.values)}"
 
 
+def takes_nothing(one: Type, known: dict[int, bool] | None = None) -> bool:
+    """Whether no value of a type has bytes: null, fixed types of size 0, and records of nothing else.
+
+    Args:
+        known: what is known of other records by their identity; each is looked at once, as one may hold another many times.
+    """
+    if not isinstance(one, Record):
+        return one == Primitive("null") or (isinstance(one, Fixed) and one.size == 0)
+    known = {} if known is None else known
+    if id(one) not in known:
+        known[id(one)] = False  # a record that holds itself without a choice has no values at all
+        known[id(one)] = all(takes_nothing(member.type, known) for member in one.members)
+    return known[id(one)]
+
+
 def _json(text: str) -> Any:
     if text.strip() in PRIMITIVES:
         return text.strip()
@@ -245,7 +261,7 @@ class _Parser:
         )
         if kind == "fixed":
             size = schema.get("size")
-            if type(size) is not int or size < 0:
+            if type(size) is not int or not 0 <= size <= _MOST_BYTES:
                 raise _wrong(f"fixed {full}: size {_shown(size)}")
             made: Type = Fixed(full, aliases, size, _logical(schema, "fixed", size))
         elif kind == "enum":
@@ -346,5 +362,6 @@ __all__ = [
     "Type",
     "Union",
     "parse",
+    "takes_nothing",
     "word",
 ]

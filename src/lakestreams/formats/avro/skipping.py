@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from lakestreams.formats.avro.blocks import Entries, Items
 from lakestreams.formats.avro.cursor import Cursor, Numbers
-from lakestreams.formats.avro.reader import Reader, Skips, branches
-from lakestreams.formats.avro.schema import Array, Enum, Fixed, Primitive, Record, Type, Union
+from lakestreams.formats.avro.reader import Reader, Skips, branches, least_of
+from lakestreams.formats.avro.schema import Array, Enum, Fixed, Primitive, Record, Type, Union, takes_nothing
 from lakestreams.formats.avro.values import Value
 
 _DEEPEST: Final = 128  # levels of any kind; each takes some of Python's own stack
@@ -35,11 +35,12 @@ class Skipped:
             return seen[id(written)]
         own = seen[id(written)] = cls(path)
         if isinstance(written, Record):
-            own._reader = _Each([cls.of(member.type, seen, path) for member in written.members])
+            taking = [member.type for member in written.members if not takes_nothing(member.type)]
+            own._reader = _Each([cls.of(one, seen, path) for one in taking])
         elif isinstance(written, Union):
             own._reader = _Any([cls.of(branch, seen, path) for branch in written.branches], path)
         elif isinstance(written, Array):
-            own._reader = Items(cls.of(written.items, seen, path), path)
+            own._reader = Items(cls.of(written.items, seen, path), path, empty=takes_nothing(written.items))
         else:
             own._reader = Entries(cls.of(written.values, seen, path), path)
         own.least = own._reader.least
@@ -62,14 +63,18 @@ class Skipped:
 
 
 class _Each:
-    """All fields of a record that nobody reads."""
+    """All fields of a record that nobody reads, but those that take no bytes."""
 
     def __init__(self, readers: Sequence[Skips]) -> None:
         self._readers = readers
-        self.least = sum(reader.least for reader in readers)
+        self.least = least_of(readers)
 
     def skip(self, cursor: Cursor, rows: Numbers) -> None:
         for reader in self._readers:
+            if cursor.failed[
+                rows
+            ].all():  # else records in records would be gone through without end, and without bytes
+                return
             reader.skip(cursor, rows)
 
 

@@ -104,10 +104,10 @@ class Value:
         return numbers
 
     def _bytes(self, cursor: Cursor, rows: Numbers) -> pa.Array:
+        if self._logical == Logical("uuid") and self._kind == "fixed":
+            return self._uuids(cursor.fixed(rows, self._size, self._path, f"fixed({self._size})"))
         if self._kind == "fixed":
-            matrix = cursor.fixed(rows, self._size, self._path, f"fixed({self._size})")
-            offsets = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(self._size)
-            data = np.ascontiguousarray(matrix).reshape(-1)
+            offsets, data = cursor.pieces(rows, self._size, self._path, f"fixed({self._size})")
         else:
             offsets, data = cursor.texts(rows, self._path, self._kind)
         if self._target == "string":
@@ -115,11 +115,12 @@ class Value:
             return self._moments(cursor, rows, found) if self._logical == Logical(ZONED) else found
         if self._logical is not None and self._logical.name == "decimal":
             return self._decimals(cursor, rows, offsets, data, self._logical)
-        if self._logical is not None and self._logical.name == "uuid":
-            digits = (bytes(one).hex() for one in matrix)
-            cuts = [(start, end) for start, end in zip((0, *_UUID_DASHES), (*_UUID_DASHES, 32), strict=True)]
-            return pa.array(["-".join(one[start:end] for start, end in cuts) for one in digits], pa.string())
         return pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+    def _uuids(self, matrix: npt.NDArray[np.uint8]) -> pa.Array:
+        digits = (bytes(one).hex() for one in matrix)
+        cuts = [(start, end) for start, end in zip((0, *_UUID_DASHES), (*_UUID_DASHES, 32), strict=True)]
+        return pa.array(["-".join(one[start:end] for start, end in cuts) for one in digits], pa.string())
 
     def _moments(self, cursor: Cursor, rows: Numbers, numbers: pa.Array) -> pa.Array:
         """Texts that say moments, by the rules of JSON."""
@@ -138,6 +139,7 @@ class Value:
         data: npt.NDArray[np.uint8],
         logical: Logical,
     ) -> pa.Array:
+        cursor.fail(rows[np.diff(offsets) == 0], f"{self._path}: 0 bytes are no {logical}")  # as Java reads them
         whole, most = data.tobytes(), 10**logical.precision
         found = [int.from_bytes(whole[start:end], "big", signed=True) for start, end in pairwise(offsets.tolist())]
         wrong = [place for place, number in enumerate(found) if not -most < number < most]
