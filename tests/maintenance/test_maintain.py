@@ -218,7 +218,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
     produce(bench, job.new(), job)
     with Busy(bench, most=1_000 if again else 1) as busy:
         bench.run(max_offsets_per_trigger=10 if again else 1_000, snapshot_every=1)
-    assert busy.error is None
+    assert busy.error is None, str(busy.error)[:500]
     assert busy.times > 0
     assert not busy.removed, "a run may still need them for seven days"
     verdict = verify(spark, bench.lake, bench.topology)
@@ -241,7 +241,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
             bench.run(max_offsets_per_trigger=10, snapshot_every=16)
             while busy.error is None and not busy.removed:  # the files that runs have left so far grow old
                 bench.run(snapshot_every=16)
-        assert busy.error is None
+        assert busy.error is None, str(busy.error)[:500]
 
     undisturbed = Bench(spark, broker, tmp_path / "undisturbed", bench.topology)
     undisturbed.run()

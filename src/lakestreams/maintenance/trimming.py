@@ -34,7 +34,7 @@ from lakestreams.engine.takeover.claiming import Claiming
 from lakestreams.errors import Fenced
 from lakestreams.evaluate import walk
 from lakestreams.expectations.rules import dropped
-from lakestreams.operators.records import CONTRIBUTORS, ORDER
+from lakestreams.operators.records import CONTRIBUTORS
 from lakestreams.topology.graph import longest_wait_ms, only_looks_up
 
 if TYPE_CHECKING:
@@ -200,10 +200,8 @@ class Trimming:
         found = self.spark.createDataFrame([], f"source string, {', '.join(f'{name} bigint' for name in _PLACE)}")
         for own in state.load(self.spark, self.ledger, stored).values() if stored is not None else ():
             for frame in own.values():
-                cited = [F.array(ORDER)] if ORDER in frame.columns else []
-                cited += [F.col(CONTRIBUTORS)] if CONTRIBUTORS in frame.columns else []
-                for records in cited:
-                    one = frame.select(F.explode(records).alias("one")).select(
+                if CONTRIBUTORS in frame.columns:  # a group has none: what it gives later is caused by a later record
+                    one = frame.select(F.explode(CONTRIBUTORS).alias("one")).select(
                         "one.source", *(F.col(f"one.{name}").cast("bigint").alias(name) for name in _PLACE)
                     )
                     found = found.unionByName(one)
