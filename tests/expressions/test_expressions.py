@@ -98,7 +98,9 @@ TYPED = {"at": "timestamp", "day": "date", "page": "string", "s": "struct<at:tim
 @pytest.mark.parametrize(
     "text",
     ["at > 'now'", "'today' = day", "views.at >= ' NOW'", "at in ('2024-01-01', 'yesterday')", "day between 'epoch' and 'today'",
-     "s.at < 'now'", "coalesce(at, 'now')", "case when n > 1 then at else 'now' end", "at <=> 'tomorrow'", "day - 'today'"],
+     "s.at < 'now'", "coalesce(at, 'now')", "case when n > 1 then at else 'now' end", "at <=> 'tomorrow'", "day - 'today'",
+     "at > '12:30'", "'T9' = at", "at in ('2024-01-01', '9:30')", "coalesce(at, '12:30')", "case when n > 1 then at else '12:30' end",
+     "coalesce(at, nullif('12:30', page))"],
 )  # fmt: skip
 def test_a_text_that_is_the_clock_beside_a_column_of_times_is_refused(text):
     """Spark makes the time of the run of it, so a cycle that is repeated would give something else."""
@@ -118,11 +120,22 @@ def test_a_text_that_is_the_clock_beside_a_column_of_times_is_refused(text):
         "n = 'now'",
         "coalesce(page, 'now')",
         "at > '2024-01-01'",
+        "page > '12:30'",
+        "coalesce(page, 'T12')",
+        "date_format(at, 'HH:mm') > '12:30'",
+        "at > '2024-01-01 12:30'",
     ],
 )
 def test_the_same_text_beside_texts_and_numbers_is_a_text(text):
     views = Fields("views", {name: f"`{name}`" for name in TYPED}, [], "here", TYPED)
     assert compile_expression(text).render({"views": views})
+
+
+@pytest.mark.parametrize("text", ["timestamp('12:30')", "cast('12:30' as timestamp)", "to_timestamp('T12:30')"])
+def test_a_time_without_its_date_is_told_what_to_write(text):
+    with pytest.raises(ExpressionRefused, match=r"12:30'\" has no date; Spark takes the current one") as caught:
+        compile_expression(text, "conf/x.yml:3")
+    assert caught.value.hint.startswith("write the date, too")
 
 
 def test_an_unknown_column_is_noted_with_the_rest():
@@ -252,3 +265,15 @@ def test_texts_of_special_times_are_no_times_in_a_cast(spark):
         "select try_cast(t as timestamp), try_cast(t as date) from values ('now'), ('today') as x(t)"
     ).collect()
     assert all(value is None for pair in row for value in pair)
+
+
+def test_a_columns_time_without_its_date_is_on_the_day_of_the_run_unless_a_format_or_a_pattern_keeps_it_out(spark):
+    """As docs/expressions.md says. A record's text is not seen when an expression is checked."""
+    sides = {"views": Fields("views", {"t": "t"}, [], "here")}
+    texts = ["cast(t as timestamp)", "t::timestamp", "to_timestamp(t)", "try_cast(t as timestamp)",
+             "case when t like '____-%' then cast(t as timestamp) end", "to_timestamp(t, 'HH:mm')"]  # fmt: skip
+    columns = ", ".join(f"string({compile_expression(text).render(sides)})" for text in texts)
+    row = spark.sql(f"select {columns} from values ('12:30') as x(t)").collect()[0]
+    assert [found[-8:] for found in row[:4]] == ["12:30:00"] * 4
+    assert all(found > "2024" for found in row[:4])
+    assert tuple(row[4:]) == (None, "1970-01-01 12:30:00")

@@ -14,7 +14,7 @@ from typing import Final
 from sqlglot import exp
 
 from lakestreams.expressions import regex
-from lakestreams.expressions.text import decimal, short
+from lakestreams.expressions.text import Fault, decimal, short
 
 MAX_REPEAT: Final = 65_536
 """What may be written as a length or a number of times."""
@@ -54,18 +54,18 @@ _GROWS: Final = {
 }  # fmt: skip
 
 
-def fault(tree: exp.Expr) -> str | None:
+def fault(tree: exp.Expr) -> Fault | None:
     """Why an expression is refused; None if what it takes is bounded."""
     for node in tree.walk():
         for one in _faults(node):
             return one
     size = _size(tree)
     if size > MAX_SIZE:
-        return f"it may make {size:,} characters of columns of {COLUMN}; {MAX_SIZE:,} are the most"
+        return Fault(f"it may make {size:,} characters of columns of {COLUMN}; {MAX_SIZE:,} are the most")
     return None
 
 
-def _faults(node: exp.Expr) -> Iterator[str]:
+def _faults(node: exp.Expr) -> Iterator[Fault]:
     if type(node) is exp.RegexpLike:
         yield from _pattern_faults("RLIKE", node.args["expression"])
     if type(node) in (exp.Like, exp.ILike):
@@ -84,7 +84,7 @@ def _faults(node: exp.Expr) -> Iterator[str]:
         yield from _format_faults(name, arguments[0])
 
 
-def _number_faults(name: str, arguments: Sequence[exp.Expr]) -> Iterator[str]:
+def _number_faults(name: str, arguments: Sequence[exp.Expr]) -> Iterator[Fault]:
     place, most = _NUMBERS[name]
     if place >= len(arguments):
         return
@@ -92,39 +92,39 @@ def _number_faults(name: str, arguments: Sequence[exp.Expr]) -> Iterator[str]:
         return  # a pattern, as long as it is written
     size = _number(arguments[place])
     if size is None or abs(size) > most:
-        yield f"{name} takes a written number of at most {most} as its length"
+        yield Fault(f"{name} takes a written number of at most {most} as its length")
 
 
-def _pattern_faults(name: str, node: exp.Expr) -> Iterator[str]:
+def _pattern_faults(name: str, node: exp.Expr) -> Iterator[Fault]:
     pattern = text_of(node)
     if pattern is None:
-        yield f"{name} takes its pattern as a written text"
+        yield Fault(f"{name} takes its pattern as a written text")
         return
-    why = regex.fault(pattern)
-    if why is not None:
-        yield f"the pattern {short(pattern)} of {name} is refused: {why}"
+    refused = regex.fault(pattern)
+    if refused is not None:
+        yield Fault(f"the pattern {short(pattern)} of {name} is refused: {refused.why}", refused.hint)
 
 
-def _like_faults(node: exp.Expr) -> Iterator[str]:
+def _like_faults(node: exp.Expr) -> Iterator[Fault]:
     pattern = text_of(node)
     if pattern is None:
-        yield "LIKE takes its pattern as a written text; contains, startswith and endswith compare with a column"
+        yield Fault("LIKE takes its pattern as a written text; contains, startswith and endswith compare with a column")
     elif pattern.count("%") > MAX_LIKE or len(pattern) > regex.MAX_LENGTH:
-        yield f"the pattern {short(pattern)} of LIKE has more than {MAX_LIKE} % or {regex.MAX_LENGTH} characters"
+        yield Fault(f"the pattern {short(pattern)} of LIKE has more than {MAX_LIKE} % or {regex.MAX_LENGTH} characters")
 
 
-def _format_faults(name: str, node: exp.Expr) -> Iterator[str]:
+def _format_faults(name: str, node: exp.Expr) -> Iterator[Fault]:
     written = text_of(node)
     if written is None:
-        yield f"{name} takes its format as a written text"
+        yield Fault(f"{name} takes its format as a written text")
         return
     for part in _PART.finditer(written):
         for number in (part[3], part[4]):
             if number and (len(number) > 9 or int(number) > MAX_WIDTH):
-                yield f"{short(part[0])} of {name} asks for more than {MAX_WIDTH} characters"
+                yield Fault(f"{short(part[0])} of {name} asks for more than {MAX_WIDTH} characters")
     rest = _PART.sub("", written)
     if "%" in rest:
-        yield f"{short(written)} is no format of {name}: a % in it belongs to nothing"
+        yield Fault(f"{short(written)} is no format of {name}: a % in it belongs to nothing")
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ class Expression:
 
     def render(self, sides: Mapping[str, Fields], *, tolerant: bool = False) -> str:
         """The SQL text that `column` gives to Spark."""
-        if clock.has_words(self._tree):
+        if clock.may_ask(self._tree):
             self._require_no_clock(sides)
         resolve: Resolve = lambda parts: _reference(parts, sides, self)  # noqa: E731 - as short as its use
         return Renderer(self._resolved, self.where, resolve, tolerant=tolerant).render(self._tree)
@@ -84,8 +84,7 @@ class Expression:
 
         asks = clock.fault(self._tree, kind_at)
         if asks is not None:
-            hint = "compare or combine a time with a column; if a text is meant, write cast(... as string)"
-            raise ExpressionRefused(f"{asks}, in {short(self.text)}", hint=hint, where=self.where or None)
+            raise ExpressionRefused(f"{asks.why}, in {short(self.text)}", hint=asks.hint, where=self.where or None)
 
 
 def compile_expression(text: str, where: str | None = None) -> Expression:
@@ -145,7 +144,7 @@ def _compiled(text: str, written: str, where: str | None) -> Expression:
         raise ExpressionRefused(msg, hint="put parentheses around its parts, or write it with functions", where=where)
     for refused in (bounds.fault(tree), clock.fault(tree)):
         if refused is not None:
-            raise ExpressionRefused(f"{refused}, in {short(text)}", where=where)
+            raise ExpressionRefused(f"{refused.why}, in {short(text)}", hint=refused.hint, where=where)
     return Expression(written, where or "", sql, tuple(seen), tree, text)
 
 

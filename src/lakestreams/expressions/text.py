@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -21,6 +21,14 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakestreams.errors import ExpressionRefused
+
+
+class Fault(NamedTuple):
+    """Why something is refused, as a sentence, and how it is written instead; None: as the error's kind says."""
+
+    why: str
+    hint: str | None = None
+
 
 # A name, a literal or a type's word: its sort (name, text, number) and what it says.
 Leaf = tuple[str, str | Decimal]
