@@ -94,7 +94,7 @@ def test_only_the_cycles_that_are_asked_for_are_compared(
     change(bench, VIEWS, "page", "user0")
     monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
     given = SimpleNamespace(topology=bench.topology, text="same", semantics=None)
-    monkeypatch.setattr(command, "load", lambda _: [given])
+    monkeypatch.setattr(command, "load", lambda *_: [given])
 
     def of(*asked: str) -> tuple[int, dict[str, Any]]:
         words = ["verify", "its.yml", "--root", str(tmp_path), "--no-second-opinion", "--json", *asked]
@@ -176,7 +176,7 @@ def test_what_could_not_be_compared_at_all_is_not_called_equal(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     """The only output is merged, and the last cycle to write it is of a configuration that cannot be evaluated."""
-    (users,) = fresh_topics(broker, 1, ("users",))
+    _, users = fresh_topics(broker)
     builder = StreamsBuilder("merged")
     builder.table(users, key=Text("user"), value=Text("region"), name="users").to_delta(ROWS, mode="merge")
     bench = Bench(spark, broker, tmp_path, builder.build())
