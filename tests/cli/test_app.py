@@ -118,6 +118,7 @@ def test_no_command_is_help_and_a_usage_error():
         ["quarantine", "list"],
         ["quarantine", "list", "x.yml", "--offset", "1", "--from", "1"],
         ["quarantine", "show", "x.yml", "--at", "t-0@1", "--topic", "t"],
+        ["quarantine", "discard", "x.yml", "--at", "t-0@1", "--from", "0", "--to", "40"],
         ["quarantine", "replay", "x.yml", "--repair", "r.jsonl", "--set-value", "x"],
         ["report"],
         ["report", "x.yml", "--cycles", "0"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,9 +23,13 @@ from lakestreams.errors import (
     InvalidOption,
     LakestreamsError,
     LocalPartsMissing,
+    NothingToMaintain,
+    NothingToVerify,
+    TopologyInvalid,
 )
 from lakestreams.errors.places import NodePlace
 from lakestreams.jobs import enrichment
+from lakestreams.maintenance.maintain import Maintained
 from lakestreams.run import entry, runner
 from lakestreams.run.arguments import run_options
 from lakestreams.run.failure import Secrets
@@ -39,6 +44,8 @@ from lakestreams.run.options import (
     Timing,
 )
 from lakestreams.run.runner import Job, Outcome
+from lakestreams.verify.comparison import Comparison
+from lakestreams.verify.verify import Verdict
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +64,8 @@ def conf(tmp_path):
     return tmp_path
 
 
-def options(*tokens):
-    return run_options("enrichment", tokens)
+def options(*tokens, job="enrichment"):
+    return run_options(job, tokens)
 
 
 def outcomes(monkeypatch, *errors):
@@ -136,9 +143,46 @@ def test_values_that_cannot_be_read_end_with_2(token):
     assert ended.value.code == 2
 
 
-def test_two_folders_without_a_catalog_contradict_each_other():
-    with pytest.raises(InvalidOption):
-        options("--root=/a", "--checkpoint-root=/b")
+@pytest.mark.parametrize("others", [["--root=/a"], ["--catalog="], []])
+def test_checkpoints_of_no_catalog_make_no_lake_of_folders(monkeypatch, capsys, others):
+    arguments = ["--pipeline=a.yml", "--checkpoint-root=/Volumes/main/ops/checkpoints", *others]
+    with pytest.raises(InvalidOption, match="--catalog is missing or empty") as refused:
+        options(*arguments)
+    assert "--root alone" in refused.value.hint
+    seen = options_of(monkeypatch, "verify")
+    with pytest.raises(SystemExit) as ended:
+        entry_points.verify(arguments)
+    assert ended.value.code == 1
+    assert "LS112 INVALID_OPTION" in capsys.readouterr().err
+    assert seen == []
+
+
+@pytest.mark.parametrize("named", [[], ["--pipeline="], ["--pipeline=,"]])
+def test_a_job_for_any_pipeline_has_none_by_default(named, capsys):
+    with pytest.raises(SystemExit) as ended:
+        options("--root=lake", *named, job="lakestreams-pipeline")
+    assert ended.value.code == 2
+    assert "are required: --pipeline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments", "said"),
+    [
+        ("lakestreams-pipeline", ["conf/my.yml"], "are required: --pipeline"),
+        ("lakestreams-pipeline", ["--pipeline=a.yml", "conf/my.yml"], "conf/my.yml belongs to no argument"),
+        ("enrichment", ["conf/my.yml"], "a pipeline's file is given as --pipeline=FILE"),
+    ],
+)
+def test_a_file_without_its_parameter_is_no_other_pipeline(capsys, job, arguments, said):
+    with pytest.raises(SystemExit) as ended:
+        options(*arguments, "--root=lake", job=job)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_value_of_an_unknown_parameter_is_ignored_with_it(capsys):
+    assert options("--team", "growth", "", "--root=/lake").lake.root == "/lake"
+    assert "ignores parameters it does not know: --team" in capsys.readouterr().err
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -147,6 +191,15 @@ def test_two_folders_without_a_catalog_contradict_each_other():
 def test_the_default_pipeline_is_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert runner.find_file(Path("conf/enrichment.yml")).is_file()
+
+
+def test_only_pipelines_that_come_with_the_package_are_found_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigUnreadable):
+        runner.find_file(Path("pyproject.toml"))
+    given = FileOptions((Path("conf/enrichment.yml"),), sources=Path("conf/sources.yml"))
+    with pytest.raises(TopologyInvalid, match=r"conf/sources\.yml"):
+        runner.load(given, Secrets())
 
 
 def test_a_file_that_is_nowhere():
@@ -464,3 +517,46 @@ def test_a_fault_of_the_command_is_told_in_its_own_form(tmp_path, capsys):
         entry_points.verify([f"--pipeline={tmp_path / 'none.yml'}"])
     assert ended.value.code == 1
     assert "LS201 CONFIG_UNREADABLE" in capsys.readouterr().err
+
+
+# --- several pipelines of a command ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "done"),
+    [
+        ("verify", NothingToVerify("has never run"), Verdict("second", 1, 2)),
+        ("maintain", NothingToMaintain("has never run"), Maintained("second", dry_run=False)),
+    ],
+)
+def test_a_pipeline_that_fails_keeps_no_other_from_its_turn(conf, monkeypatch, command, error, done):
+    (conf / "second.yml").write_text(demo.PIPELINE.replace("page_views", "second"))
+
+    def judged(_spark, _lake, topology, *_more, **_options):
+        if topology.name == "second":
+            return done
+        raise error
+
+    monkeypatch.setattr(f"lakestreams.cli.{command}.open_session", lambda **_: None)
+    module = "lakestreams.verify.verify" if command == "verify" else "lakestreams.maintenance.maintain"
+    monkeypatch.setattr(f"{module}.{command}", judged)
+    files = [str(conf / "enrichment.yml"), str(conf / "second.yml")]
+    result = CliRunner().invoke(app, [command, *files, "--json"])
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["ok"]) == (1, False)
+    first, second = told["pipelines"]
+    assert (first["pipeline"], [fault["code"] for fault in first["faults"]]) == ("page_views", [error.code])
+    assert (second["pipeline"], second["faults"]) == ("second", [])
+    assert [one.get("equal") for one in (first, second)] == ([False, True] if command == "verify" else [None, None])
+    with pytest.raises(SystemExit) as ended:
+        getattr(entry_points, command)([f"--pipeline={','.join(files)}"])
+    assert ended.value.code == 1
+    assert CliRunner().invoke(app, [command, files[1]]).exit_code == 0
+
+
+def test_a_verification_that_compared_nothing_fails(conf, monkeypatch):
+    found = Verdict("page_views", 1, 2, findings=[Comparison("silver.rows", 0, left_out=3)], is_compared=False)
+    monkeypatch.setattr("lakestreams.cli.verify.open_session", lambda **_: None)
+    monkeypatch.setattr("lakestreams.verify.verify.verify", lambda *_, **__: found)
+    result = CliRunner().invoke(app, ["verify", str(conf / "enrichment.yml")])
+    assert (result.exit_code, "nothing was compared" in result.stdout) == (1, True)

@@ -84,6 +84,10 @@ def test_looked_at_and_tried_without_a_trace(spark, place):
     one = f"{views}-0@1"
     (record,) = told(invoke(place, "quarantine show", "--at", one, "--json"))["records"]
     assert (record["key"], record["value_base64"], record["state"], record["headers"]) == ("ann", "/y8y", "open", [])
+    assert len(told(invoke(place, "quarantine show", "--at", f"{one}#0", "--json"))["records"]) == 1
+    failed(invoke(place, "quarantine show", "--at", f"{one}#1"), "LS411")
+    assert [row["attempt"] for row in told(invoke(place, "why", "--at", f"{one}#0", "--json"))["records"]] == [0]
+    assert f"no record {one}#1" in failed(invoke(place, "why", "--at", f"{one}#1"), "LS509")
     text = invoke(place, "quarantine show", "--at", one).output
     assert "hex ff2f32" in text
     assert "refused by" in text
@@ -148,5 +152,6 @@ def test_mended_by_a_file_and_discarded(spark, place):
     assert [row["records"] for row in made["requests"]] == [1]
     records = told(invoke(place, "why", "--at", one, "--json"))["records"]
     assert [record["attempt"] for record in records] == [0, 1]
+    assert told(invoke(place, "why", "--at", f"{one}#1", "--json"))["records"] == records[1:]
     assert "was replayed, as asked by request 1: typo" in records[0]["told"]
     assert told(invoke(place, "verify", "--json"))["ok"]

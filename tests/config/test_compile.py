@@ -122,6 +122,8 @@ FAULTS = [
     (("steps:", "settings: {max_bad_share: 2}\nsteps:"), ConfigInvalid, f"{P}:2", ["at most 1"]),
     (("steps:", "settings: {snapshot_every: 0}\nsteps:"), ConfigInvalid, f"{P}:2", ["at least 1"]),
     (("steps:", "settings: {snapshot_every: often}\nsteps:"), ConfigInvalid, f"{P}:2", ["'often'", "a whole number"]),
+    (("steps:", "settings: {bronze_retention: 6M}\nsteps:"), InvalidDuration, f"{P}:2", ["'6M'", "months"]),
+    (("steps:", "settings: {bronze_retention: 6m}\nsteps:"), InvalidDuration, f"{P}:2", ["'6m'", "an hour"]),
     (("steps:", "settings: {max_bytes_per_batch: 7 XB}\nsteps:"), ConfigInvalid, f"{P}:2", ["'7 XB'", "256 MB"]),
     (("steps:", "settings: {max_bytes_per_batch: 0}\nsteps:"), ConfigInvalid, f"{P}:2", ["0 is no size"]),
     (("pipeline: page_views", "pipeline: page-views"), InvalidName, f"{P}:1", ["page-views"]),

@@ -241,6 +241,20 @@ def test_a_file_without_a_case(write):
     assert (fault.message, fault.where) == ("cases is empty", f"{F}:2")
 
 
+@pytest.mark.parametrize("compared", ["", "    expect: {}\n", "    table: {}\n", "    refused: null\n"])
+def test_a_case_that_compares_nothing_would_always_pass(write, compared):
+    head = CASES.partition("    expect:")[0]
+    (fault,) = faults_of(write(text=head + compared))
+    assert "compares nothing" in fault.message
+    assert "expect, refused or table" in fault.hint
+    assert fault.where == _CASE.format(4)
+
+
+def test_a_case_may_compare_that_nothing_is_refused(write):
+    (suite,) = load([write(text=CASES.partition("    expect:")[0] + "    refused: []\n")])
+    assert suite.cases[0].refused == ()
+
+
 def test_a_broken_pipeline_is_told_once(write):
     Path("conf/p.yml").write_text(PIPELINE.replace("right: UserProfiles", "right: UserProfile"))
     second = Path("second.yml")

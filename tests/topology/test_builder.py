@@ -21,7 +21,7 @@ from lakestreams.errors import (
     UnnamedNode,
     unfold,
 )
-from lakestreams.topology.durations import to_ms
+from lakestreams.topology.durations import retention_ms, to_ms
 from lakestreams.topology.endpoints import Source
 from lakestreams.topology.graph import key_source, sources_of
 
@@ -344,6 +344,25 @@ def test_signed_durations(text, ms: int) -> None:
 def test_what_is_no_signed_duration(text) -> None:
     with pytest.raises(InvalidDuration, match="before"):
         to_ms(text, "before", signed=True)
+
+
+@pytest.mark.parametrize("text", ["6M", "6 M", " 6Ms"])
+def test_a_capital_m_may_mean_months(text) -> None:
+    with pytest.raises(InvalidDuration, match="may mean months") as refused:
+        to_ms(text, "bronze_retention")
+    assert "minutes are m or min" in refused.value.hint
+
+
+@pytest.mark.parametrize(("text", "ms"), [("2D", 172_800_000), ("2H", 7_200_000), ("2S", 2_000), ("2 MIN", 120_000)])
+def test_other_capitals_can_mean_one_thing_only(text, ms: int) -> None:
+    assert to_ms(text) == ms
+
+
+def test_what_is_trimmed_does_not_come_back_so_a_short_retention_is_refused() -> None:
+    assert [retention_ms(text, "--retention") for text in ("0 ms", "1h", "30d")] == [0, 3_600_000, 2_592_000_000]
+    for text in ("6m", "59 minutes", "1 ms"):
+        with pytest.raises(InvalidDuration, match=f"--retention '{text}' is shorter than an hour"):
+            retention_ms(text, "--retention")
 
 
 def test_decimal_fractions_of_a_unit_are_exact() -> None:

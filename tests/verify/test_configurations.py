@@ -94,7 +94,7 @@ def test_only_the_cycles_that_are_asked_for_are_compared(
     change(bench, VIEWS, "page", "user0")
     monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
     given = SimpleNamespace(topology=bench.topology, text="same", semantics=None)
-    monkeypatch.setattr(command, "load", lambda _: [given])
+    monkeypatch.setattr(command, "load", lambda *_: [given])
 
     def of(*asked: str) -> tuple[int, dict[str, Any]]:
         words = ["verify", "its.yml", "--root", str(tmp_path), "--no-second-opinion", "--json", *asked]
@@ -170,3 +170,21 @@ def test_code_that_only_the_ledger_names_is_not_run(
     with pytest.raises(NothingToVerify, match=r"named_by_a_table:made.*give a file with that topology"):
         verify(spark, bench.lake, bench.topology, to_cycle=1, configuration=fingerprint.of(bench.topology, "two"))
     assert called == []
+
+
+def test_what_could_not_be_compared_at_all_is_not_called_equal(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """The only output is merged, and the last cycle to write it is of a configuration that cannot be evaluated."""
+    _, users = fresh_topics(broker)
+    builder = StreamsBuilder("merged")
+    builder.table(users, key=Text("user"), value=Text("region"), name="users").to_delta(ROWS, mode="merge")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    for number, text in enumerate(("one", "two")):
+        broker.produce(users, [("everybody", f"region {number}", ZERO + number)])
+        bench.run(config_text=text, semantics=None)
+    found = verify(spark, bench.lake, bench.topology, configuration=fingerprint.of(bench.topology, "one"))
+    assert [one for one in found.findings if one.what == ROWS] == [Comparison(ROWS, 0, left_out=1)]
+    assert (found.is_compared, found.equal) == (False, False)
+    found = verify(spark, bench.lake, bench.topology, configuration=fingerprint.of(bench.topology, "two"))
+    assert (found.is_compared, found.equal) == (True, True)

@@ -281,7 +281,10 @@ def why(
     screen: Screen,
     pipeline: Pipeline,
     key: Annotated[str | None, typer.Option(help="The records of this key, and of its results.")] = None,
-    place: Annotated[str | None, typer.Option("--at", metavar="TOPIC-PARTITION@OFFSET", help="One record.")] = None,
+    place: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TOPIC-PARTITION@OFFSET", help="One record, or with #ATTEMPT one replay of it."),
+    ] = None,
     *,
     where: Where,
 ) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from lakestreams.cli.screen import Screen
+    from lakestreams.config.compile import Pipeline
 
 _LOCAL: Final = (
     "pyspark",
@@ -34,6 +35,27 @@ def exit_code(screen: Screen, run: Callable[[], int]) -> int:
             if type(error).__module__.startswith(("typer", "click")):  # how Typer ends a command; jobs have no Typer
                 raise
             return screen.fail(error)
+
+
+def each(
+    screen: Screen, pipelines: Iterable[Pipeline], step: Callable[[Pipeline], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What a command finds of each pipeline; one that fails keeps no other from its turn, as in `run`.
+
+    Returns:
+        For `--json`: what the step returns, with the faults and the log of an error.
+    """
+    results = []
+    for pipeline in pipelines:
+        try:
+            results.append({**step(pipeline), "faults": [], "log": None})
+        except ModuleNotFoundError:  # is missing for the others, too
+            raise
+        except Exception as error:  # noqa: BLE001 - printed here, and counted by the caller
+            faults, log = screen.failure(error)
+            told = [fault.as_dict() for fault in faults]
+            results.append({"pipeline": pipeline.topology.name, "faults": told, "log": log})
+    return results
 
 
 def _known(error: ModuleNotFoundError) -> Exception:

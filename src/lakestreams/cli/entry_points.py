@@ -57,11 +57,8 @@ def _end(name: str, argv: Sequence[str], run: Callable[[Screen, PipelineOptions,
 
     parser = command_parser(name)
     arguments = parse(parser, argv)
-    options = pipeline_options(arguments)
-    if not options.files.pipelines:  # such as `--pipeline=,`
-        parser.error("the following arguments are required: --pipeline")
     screen = Screen()
-    code = exit_code(screen, lambda: run(screen, options, arguments))
+    code = exit_code(screen, lambda: run(screen, pipeline_options(parser, arguments), arguments))
     if code and on_databricks():
         msg = f"{name} ended with {code}"
         raise LakestreamsError(msg, hint="see its output above")

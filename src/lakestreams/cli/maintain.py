@@ -3,39 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lakestreams.cli.ending import each
 from lakestreams.cli.shown import Screen, Text, table
 from lakestreams.run import failure
 from lakestreams.run.options import MaintainOptions, PipelineOptions
 from lakestreams.run.runner import load, open_lake, open_session
+from lakestreams.topology.durations import retention_ms as kept_ms
 from lakestreams.topology.durations import to_ms
 
 if TYPE_CHECKING:
+    from lakestreams.config.compile import Pipeline
     from lakestreams.maintenance.maintain import Maintained
 
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def run(screen: Screen, options: PipelineOptions, wanted: MaintainOptions) -> int:
-    """Maintains the pipelines; returns the exit code."""
-    retention_ms = None if wanted.retention is None else to_ms(wanted.retention, "--retention")
+    """Maintains the pipelines; returns the exit code: 1 if any of them could not be maintained."""
+    retention_ms = None if wanted.retention is None else kept_ms(wanted.retention, "--retention")
     vacuum_ms = None if wanted.vacuum_retention is None else to_ms(wanted.vacuum_retention, "--vacuum-retention")
     lake, pipelines = open_lake(options.lake), load(options.files, screen.secrets)
     with screen.working("starting Spark"):
         spark = open_session(ends=screen.ends, progress=screen.say)
     from lakestreams.maintenance.maintain import Options, maintain  # noqa: PLC0415 - needs pyspark
 
-    done = []
-    for pipeline in pipelines:
+    def one(pipeline: Pipeline) -> dict[str, Any]:
         retention = pipeline.settings.bronze_retention_ms if retention_ms is None else retention_ms
         vacuum_hours = None if vacuum_ms is None else vacuum_ms / 3_600_000
         asked = Options(retention, wanted.outputs, vacuum_hours, wanted.dry_run, pipeline.semantics)
         with screen.working(f"maintaining {pipeline.topology.name}"):
-            done.append(maintain(spark, lake, pipeline.topology, asked))
-        _show(screen, done[-1])
-    screen.result({"ok": True, "pipelines": [asdict(one) for one in done]})
-    return failure.OK
+            done = maintain(spark, lake, pipeline.topology, asked)
+        _show(screen, done)
+        return asdict(done)
+
+    results = each(screen, pipelines, one)
+    ok = not any(result["faults"] for result in results)
+    screen.result({"ok": ok, "pipelines": results})
+    return failure.OK if ok else failure.FAILED
 
 
 def _show(screen: Screen, one: Maintained) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from lakestreams.errors import LakestreamsError, unfold
 from lakestreams.run import failure
 from lakestreams.visible import visible_lines
 
@@ -59,10 +60,15 @@ class Screen:
         self.say(what)
         yield
 
-    def fail(self, error: Exception) -> int:
-        """Tells an error that ends the job, with its log; returns the exit code."""
+    def failure(self, error: Exception) -> tuple[list[LakestreamsError], str | None]:
+        """Tells an error with its log; returns its single faults and the log's path."""
         as_shown, log = self.secrets.noted(error)
         self.errors.print(as_shown if log is None else f"{as_shown}\n  Log: {log}")
+        return list(unfold(as_shown)), str(log) if log else None
+
+    def fail(self, error: Exception) -> int:
+        """Tells an error that ends the job, with its log; returns the exit code."""
+        self.failure(error)
         return failure.exit_code(error)
 
 

@@ -35,7 +35,10 @@ class Wanted:
     offset: Annotated[int | None, typer.Option(min=0, help="This offset alone.")] = None
     from_offset: Annotated[int | None, typer.Option("--from", min=0, help="The first offset.")] = None
     to_offset: Annotated[int | None, typer.Option("--to", min=0, help="The last offset.")] = None
-    place: Annotated[str | None, typer.Option("--at", metavar="TOPIC-PARTITION@OFFSET", help="One record.")] = None
+    place: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TOPIC-PARTITION@OFFSET", help="One record, or with #ATTEMPT one replay of it."),
+    ] = None
     cycle: Annotated[int | None, typer.Option(min=1, help="Only what this cycle has refused.")] = None
     since: Annotated[
         str | None, typer.Option(help="Only what was ingested since: 2h, 2026-01-31, 2026-01-31T12:00:00.")
@@ -46,7 +49,8 @@ class Wanted:
         if self.offset is not None and (self.from_offset is not None or self.to_offset is not None):
             msg = "--offset is one, --from and --to are a stretch of them"
             raise typer.BadParameter(msg)
-        if self.place is not None and (self.topic or self.partition is not None or self.offset is not None):
+        others = (self.partition, self.offset, self.from_offset, self.to_offset)
+        if self.place is not None and (self.topic or any(one is not None for one in others)):
             msg = "--at names topic, partition and offset already"
             raise typer.BadParameter(msg)
 
@@ -80,8 +84,9 @@ class Wanted:
         )
         if self.place is None:
             return result
-        topic, partition, offset = at(self.place)
-        return replace(result, topics=(topic,), partition=partition, from_offset=offset, to_offset=offset)
+        topic, partition, offset, *attempts = at(self.place)
+        one = replace(result, topics=(topic,), partition=partition, from_offset=offset, to_offset=offset)
+        return replace(one, attempt=attempts[0]) if attempts else one
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,13 +26,14 @@ from lakestreams.errors.places import FilePlace
 from lakestreams.expressions.environment import References
 from lakestreams.kafka.options import KafkaOptions
 from lakestreams.registry.options import RegistryOptions
-from lakestreams.topology.durations import to_ms
+from lakestreams.topology.durations import retention_ms, to_ms
 from lakestreams.topology.topology import Topology
 
 if TYPE_CHECKING:
     from lakestreams.topology.kinds import Settling
 
 _SETTINGS: Final = models.SettingsSpec()
+_DURATIONS: Final[Mapping[str, Callable[[str, str], int]]] = {"idle_timeout": to_ms, "bronze_retention": retention_ms}
 _EXPECTED: Final = frozenset(("expect", "expect_or_drop", "expect_or_fail"))
 
 
@@ -142,11 +143,11 @@ def compiled(
 
 
 def _settings(spec: models.SettingsSpec, document: Document) -> Settings:
-    durations = {word: getattr(spec, word) for word in ("idle_timeout", "bronze_retention")}
+    durations = {word: getattr(spec, word) for word in _DURATIONS}
     times: dict[str, int] = {}
     for word, text in durations.items():
         try:
-            times |= {} if text is None else {f"{word}_ms": to_ms(text, word)}
+            times |= {} if text is None else {f"{word}_ms": _DURATIONS[word](text, word)}
         except LakestreamsError as fault:
             document.faults.append(placed(fault, document, ("settings",)))
     return Settings(**spec.model_dump(exclude=set(durations)) | times)

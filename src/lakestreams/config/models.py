@@ -219,8 +219,8 @@ class SettingsSpec(Model):
     )
     bronze_retention: Duration | None = Field(
         default=None,
-        description="How long bronze keeps records after their ingest; `lakestreams maintain` trims older ones. Forever "
-        "by default.",
+        description="How long bronze keeps records after their ingest; `lakestreams maintain` trims older ones. An hour or "
+        "more, or 0 s for all that no job needs. Forever by default.",
     )
 
 

@@ -104,7 +104,10 @@ class InvalidFormat(LakestreamsError):
 
 
 class InvalidDuration(LakestreamsError):
-    """A duration is neither a number with a unit (ms, seconds, minutes, hours, days) nor a timedelta."""
+    """A duration is neither a number with a unit (ms, seconds, minutes, hours, days) nor a timedelta.
+
+    The unit `M` is refused, because it may mean months or minutes. A retention must be at least an hour, or zero.
+    """
 
     code = "LS107"
     name = "INVALID_DURATION"

@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -21,15 +22,15 @@ from lakestreams.visible import visible
 
 PACKAGE: Final = "lakestreams"
 
-READERS: Final[Mapping[str, str]] = MappingProxyType(
+READERS: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         "enrichment": "conf/enrichment.yml",
         "correlation": "conf/correlation.yml",
         "fk_join": "conf/fk_join.yml",
-        "lakestreams-pipeline": "conf/enrichment.yml",
+        "lakestreams-pipeline": None,
     }
 )
-"""The entry points that read from Kafka, each with the pipeline that it runs by default."""
+"""The entry points that read from Kafka, each with the pipeline that it runs by default, if there is one."""
 
 _COMMANDS: Final = ("lakestreams-verify", "lakestreams-maintain")
 _SCHEMAS_HELP: Final = "names of the lake's schemas: bronze=bronze,silver=silver,control=_lakestreams, or some of them"
@@ -116,17 +117,15 @@ def run_options(name: str, argv: Sequence[str]) -> RunOptions:
     """What a job that reads from Kafka is asked to do.
 
     Raises:
-        InvalidOption: if two folders contradict each other.
+        InvalidOption: if there are checkpoints of a catalog that is not named.
         InvalidDuration: for a time that cannot be read.
         SystemExit: with 2, for another argument that cannot be read.
     """
-    arguments = parse(reader_parser(name), argv)
+    parser = reader_parser(name)
+    arguments = parse(parser, argv)
     interval = None if arguments.interval in (None, "none", "once") else to_ms(arguments.interval, "--interval")
-    if arguments.root and arguments.checkpoint_root and not arguments.catalog:
-        msg = "--root and --checkpoint-root are both given without a catalog"
-        raise InvalidOption(msg, hint="tables and checkpoints lie under --root; --checkpoint-root goes with --catalog")
     idle_timeout = None if arguments.idle_timeout is None else to_ms(arguments.idle_timeout, "--idle-timeout")
-    asked = pipeline_options(arguments, READERS[name])
+    asked = pipeline_options(parser, arguments)
     return RunOptions(
         replace(asked.files, bootstrap_servers=arguments.bootstrap_servers, secret_scope=arguments.secret_scope),
         asked.lake,
@@ -136,10 +135,24 @@ def run_options(name: str, argv: Sequence[str]) -> RunOptions:
     )
 
 
-def pipeline_options(arguments: argparse.Namespace, *default: str) -> PipelineOptions:
-    """The pipelines and the lake that a job's arguments name."""
-    names = [one.strip() for text in arguments.pipeline or default for one in text.split(",")]
-    files = FileOptions(tuple(Path(name) for name in names if name), arguments.sources)
+def pipeline_options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> PipelineOptions:
+    """The pipelines and the lake that a job's arguments name.
+
+    Raises:
+        InvalidOption: for checkpoints of a catalog that is not named.
+        SystemExit: with 2, if no pipeline is named, such as by `--pipeline=,`.
+    """
+    if (
+        arguments.checkpoint_root and not arguments.catalog
+    ):  # a bundle's variable is empty: a lake of folders is not meant
+        msg = "--checkpoint-root is given without a catalog: --catalog is missing or empty"
+        raise InvalidOption(msg, hint="name the catalog with --catalog; for a lake of folders, give --root alone")
+    default = READERS.get(parser.prog)
+    given = arguments.pipeline or ([] if default is None else [default])
+    names = [name for text in given for one in text.split(",") if (name := one.strip())]
+    if not names:
+        parser.error("the following arguments are required: --pipeline")
+    files = FileOptions(tuple(map(Path, names)), arguments.sources)
     return PipelineOptions(
         files, LakeOptions(arguments.checkpoint_root or arguments.root, arguments.catalog, arguments.schemas)
     )
@@ -149,9 +162,16 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Name
     """Reads a job's arguments; names those that it does not know in a warning.
 
     An argument without a value counts as not given: a bundle's variable may be empty.
+
+    Raises:
+        SystemExit: with 2, for a value of no argument: it looks like a pipeline's file, and another one would run.
     """
     valued = [token for token in argv if token.partition("=")[1:] != ("=", "")]
     known, unknown = parser.parse_known_args(valued)
+    for before, token in pairwise(("", *unknown)):
+        is_value = before.startswith("-") and "=" not in before  # of an unknown parameter, as in `--team growth`
+        if token.strip() and not token.startswith("-") and not is_value:
+            parser.error(f"{visible(token)} belongs to no argument; a pipeline's file is given as --pipeline=FILE")
     if unknown:
         names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
         sys.stderr.write(f"warning: {parser.prog} ignores parameters it does not know: {visible(names)}\n")

@@ -132,7 +132,7 @@ class PipelineTables:
         ).orderBy("topic", "partition")
 
     def why(self, *, key: str | None = None, at: str | None = None) -> DataFrame:
-        """What became of the records of a key, or of one record (`TOPIC-PARTITION@OFFSET`).
+        """What became of the records of a key, or of one record (`TOPIC-PARTITION@OFFSET`, or one attempt: `...#1`).
 
         Args:
             key: as text (`42`), or a JSON object of its columns; one that only results have is traced by what made them.

@@ -77,15 +77,15 @@ class Outcome:
 
 
 def find_file(path: Path) -> Path:
-    """The file as given, or the one of that name that comes with the package (or stands in its source tree).
+    """The pipeline's file as given, or the one in `conf` of that name that comes with the package (or its source tree).
 
     Raises:
-        ConfigUnreadable: naming the places that were looked at.
+        ConfigUnreadable: if there is neither.
     """
     if path.is_file():
         return path
     package = Path(lakestreams.__file__).parent
-    places = [] if path.is_absolute() else [package / path, package.parents[1] / path]
+    places = [package / path, package.parents[1] / path] if path.parts[:1] == ("conf",) else []
     file = next((place for place in places if place.is_file()), None)
     if file is None:
         msg = f"there is no file {path}"
@@ -148,7 +148,7 @@ def load(files: FileOptions, secrets: Secrets) -> list[Pipeline]:
 
 
 def _load_one(path: Path, files: FileOptions, secrets: Secrets) -> Pipeline:
-    sources = find_file(files.sources) if files.sources else path.with_name("sources.yml")
+    sources = files.sources or path.with_name("sources.yml")
     try:
         pipeline = load_pipeline(path, sources)
     except LakestreamsError:  # of a topology in Python, say: it may quote whatever that has read

@@ -62,6 +62,9 @@ class Checker:
         return Suite(shown, self._topology, self._pipeline, counts, tuple(cases))
 
     def _case(self, spec: CaseSpec, path: KeyPath) -> Case:
+        if not spec.expect and not spec.table and spec.refused is None:
+            hint = "give it expect, refused or table; refused: [] says that no record is refused"
+            self._fault(ConfigInvalid, "the case compares nothing, so it would always pass", path, hint)
         for output in (*spec.expect, *spec.table):
             self._known("output", output, self._sinks, (*path, "expect" if output in spec.expect else "table", output))
         for output in spec.table:

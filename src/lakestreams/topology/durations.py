@@ -22,6 +22,8 @@ _UNITS_MS = {
     "d": 86_400_000,
     "day": 86_400_000,
 }
+_HOUR_MS = 3_600_000
+_MONTHS_OR_MINUTES = "minutes are m or min; a month has no fixed length: give days, such as 30 days"
 _SHORT_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 _NUMBER = r"^\s*(-?\d+(?:\.\d+)?)\s*"
 _MS = re.compile(_NUMBER + r"(ms)\s*$")
@@ -40,7 +42,7 @@ def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False, w
         word: what the option takes besides durations, for the message.
 
     Raises:
-        InvalidDuration: if it is neither, negative without `signed`, or finer than a millisecond.
+        InvalidDuration: if it is neither, negative without `signed`, or finer than a millisecond; if its unit is `M`.
     """
     shown = f"{what} {duration!r}" if word is None else f'{what} (or "{word}") {duration!r}'
     if isinstance(duration, timedelta):
@@ -48,6 +50,12 @@ def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False, w
     else:
         # "ms" ends in an s, so it is looked up before the s is taken off
         match = _MS.match(str(duration)) or _TEXT.match(str(duration))
+        if (
+            match is not None and match[2] == "M"
+        ):  # months in SQL and ISO 8601; D, H and S mean there what they mean here
+            raise InvalidDuration(
+                f"{shown} may mean months or minutes", _MONTHS_OR_MINUTES, option=what, given=duration
+            )
         if match is None or match[2].lower() not in _UNITS_MS:
             raise InvalidDuration(f"{shown} is not a duration", option=what, given=duration)
         ms = Decimal(match[1]) * _UNITS_MS[match[2].lower()]  # exact: in floats 1.001 s is no whole number of ms
@@ -55,6 +63,24 @@ def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False, w
         msg = f"{shown} must be {'' if signed else 'zero or more, '}in whole milliseconds"
         raise InvalidDuration(msg, option=what, given=duration)
     return int(ms)
+
+
+def retention_ms(duration: Duration, what: str) -> int:
+    """Milliseconds of how long records are kept: an hour or more, or 0 for none longer than jobs need them.
+
+    Raises:
+        InvalidDuration: also if it is shorter, which is a mistyped unit: what is trimmed does not come back.
+    """
+    ms = to_ms(duration, what)
+    if 0 < ms < _HOUR_MS:
+        hint = "an hour or more, such as 30 days; 0 s trims all that no job needs any more"
+        raise InvalidDuration(
+            f"{what} {duration!r} is shorter than an hour, and trimming cannot be undone",
+            hint,
+            option=what,
+            given=duration,
+        )
+    return ms
 
 
 def in_units(ms: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from lakestreams.errors import InvalidOption
 from lakestreams.evaluate.outputs import LINEAGE
@@ -12,6 +13,13 @@ from lakestreams.verify.identity import Identity
 
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
+
+Asked = Place | Identity
+"""What is asked for: all attempts at a record, or one."""
+
+_WRITTEN: Final = re.compile(
+    r"(?P<topic>.+)-(?P<partition>[0-9]+)@(?P<offset>[0-9]+)(?:#(?P<attempt>[0-9]+))?", re.DOTALL
+)
 
 
 @dataclass
@@ -60,23 +68,24 @@ class Trace:
         return {"told" if name == "sentences" else name: value for name, value in asdict(self).items()}
 
 
-def at(text: str) -> Place:
-    """Coordinates as they are written: `TOPIC-PARTITION@OFFSET`.
+def at(text: str) -> Asked:
+    """Coordinates as they are written, `TOPIC-PARTITION@OFFSET`; with `#ATTEMPT` behind them one attempt alone.
 
     Raises:
         InvalidOption: if the text is none.
     """
-    head, _, offset = text.rpartition("@")
-    topic, _, partition = head.rpartition("-")
-    if not (topic and partition.isdigit() and offset.isdigit()):
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
         message = f"{text!r} names no record"
-        raise InvalidOption(message, hint="TOPIC-PARTITION@OFFSET, such as PageViews-0@17")
-    return topic, int(partition), int(offset)
+        hint = "TOPIC-PARTITION@OFFSET, such as PageViews-0@17, or PageViews-0@17#1 for its first replay"
+        raise InvalidOption(message, hint=hint)
+    place = match["topic"], int(match["partition"]), int(match["offset"])
+    return place if match["attempt"] is None else (*place, int(match["attempt"]))
 
 
-def written(place: Place) -> str:
+def written(place: Asked) -> str:
     """Coordinates as `at` reads them."""
-    return f"{place[0]}-{place[1]}@{place[2]}"
+    return f"{place[0]}-{place[1]}@{place[2]}" + "".join(f"#{attempt}" for attempt in place[3:])
 
 
 def named(topic: str, partition: int, offset: int, attempt: int) -> str:

@@ -45,6 +45,7 @@ class Verdict:
             evaluated any more: their appended rows were not compared.
         findings: one for each thing that was looked at.
         notes: what could not be compared, and why.
+        is_compared: False if there are rows in tables, and none of them could be compared.
     """
 
     pipeline: str
@@ -54,11 +55,12 @@ class Verdict:
     left_out: int = 0
     findings: list[Comparison] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    is_compared: bool = True
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs of what could be compared."""
-        return not any(one.differs for one in self.findings)
+        """Whether something could be compared, and nothing of it differs."""
+        return self.is_compared and not any(one.differs for one in self.findings)
 
 
 @in_utc
@@ -111,8 +113,7 @@ def verify(
         if first <= one.cycle < last
     ]
     verdict.findings += _of_bronze(spark, ledger, evaluated, every, behind)
-    for name in dict.fromkeys(sink.name for one in evaluated for sink in one.group.topology.sinks):
-        _output(spark, lake, name, evaluated, history, set(ran.why_not), verdict)
+    _outputs(spark, lake, evaluated, history, set(ran.why_not), verdict)
     if ask_second and behind:
         verdict.notes.append("no second opinion: it would need the records that are trimmed")
     elif ask_second:
@@ -185,6 +186,22 @@ def _refuse_others(topology: Topology, history: History, plans: Sequence[Plan], 
         f"it cannot be evaluated again: {ran.why_not[plans[-1].cycle]}"
     )
     raise NothingToVerify(message, "give the pipeline as it was when it ran")
+
+
+def _outputs(
+    spark: SparkSession,
+    lake: Lake,
+    evaluated: Sequence[Evaluated],
+    history: History,
+    left: set[int],
+    verdict: Verdict,
+) -> None:
+    """Adds what is found of all outputs, and whether that says anything."""
+    before = len(verdict.findings)
+    for name in dict.fromkeys(sink.name for one in evaluated for sink in one.group.topology.sinks):
+        _output(spark, lake, name, evaluated, history, left, verdict)
+    of_tables = verdict.findings[before:]
+    verdict.is_compared = not of_tables or any(one.looked for one in of_tables)  # without a table, all goes to topics
 
 
 def _output(

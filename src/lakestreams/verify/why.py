@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from operator import and_
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql import DataFrame, Window
@@ -33,7 +34,7 @@ from lakestreams.verify.following import followed, lacking, missed
 from lakestreams.verify.identity import Identity, any_of, places
 from lakestreams.verify.keys import has_key
 from lakestreams.verify.origins import origins
-from lakestreams.verify.trace import Place, Trace, named, written
+from lakestreams.verify.trace import Asked, Trace, named, written
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -55,14 +56,14 @@ _DECIDED = {
 
 @in_utc
 def why(
-    spark: SparkSession, lake: Lake, topology: Topology, *, key: str | None = None, place: Place | None = None
+    spark: SparkSession, lake: Lake, topology: Topology, *, key: str | None = None, place: Asked | None = None
 ) -> list[Trace]:
     """What became of the records of a key, or of one record.
 
     Args:
         topology: the pipeline, as it ran.
         key: the key's bytes as text, or its columns: of one column what it holds as text, of any a JSON object.
-        place: topic, partition and offset.
+        place: topic, partition and offset, of all attempts; or with the attempt.
 
     Returns:
         A trace for each record, in the order of topics and offsets; of a key with more than 100 records the newest ones. Behind
@@ -116,7 +117,7 @@ def why(
     return every
 
 
-def _refuse(topology: Topology, history: History, key: str | None, place: Place | None) -> NoReturn:
+def _refuse(topology: Topology, history: History, key: str | None, place: Asked | None) -> NoReturn:
     what = f"with the key {key!r}, and no output a row of it" if place is None else written(place)
     message = f"bronze of {topology.name} holds no record {what}"
     if history.trim is not None:
@@ -129,7 +130,7 @@ def _refuse(topology: Topology, history: History, key: str | None, place: Place 
 
 
 def _records(
-    spark: SparkSession, ledger: Ledger, topology: Topology, key: str | None, place: Place | None
+    spark: SparkSession, ledger: Ledger, topology: Topology, key: str | None, place: Asked | None
 ) -> list[Trace]:
     traces: list[Trace] = []
     for source in topology.sources:
@@ -139,7 +140,8 @@ def _records(
             continue  # the source is new: no run has read it
         rows = bronze.read(spark)
         if place is not None:
-            wanted = (F.col("partition") == place[1]) & (F.col("offset") == place[2])
+            columns_of_place = zip(COORDINATES[1:], place[1:], strict=False)  # without an attempt all of them
+            wanted = functools.reduce(and_, (F.col(name) == value for name, value in columns_of_place))
         else:
             columns = {name: F.col("k")[name] for name in names(rows, "k")}
             wanted = (F.col("key").cast("string") == F.lit(key)) | has_key(rows, columns, str(key))

@@ -40,6 +40,7 @@ class Filters:
         codes, rules, nodes, topics: one of these; of rules one of those that the record broke.
         partition: the partition.
         from_offset, to_offset: offsets, both inclusive.
+        attempt: the attempt; None: all of a record.
         cycle: the cycle that refused the record.
         since_ms: ingested at this time or later, ms.
         states: one of these.
@@ -52,6 +53,7 @@ class Filters:
     partition: int | None = None
     from_offset: int | None = None
     to_offset: int | None = None
+    attempt: int | None = None
     cycle: int | None = None
     since_ms: int | None = None
     states: tuple[State, ...] = ()
@@ -71,7 +73,7 @@ class Filters:
             conditions.append(F.coalesce(broken, F.lit(False)))
         conditions += [
             F.col(name) == value
-            for name, value in (("partition", self.partition), ("cycle", self.cycle))
+            for name, value in (("partition", self.partition), ("attempt", self.attempt), ("cycle", self.cycle))
             if value is not None
         ]
         if self.from_offset is not None:
