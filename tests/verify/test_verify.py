@@ -17,6 +17,8 @@ from lakestreams.engine.publish import sinks
 from lakestreams.engine.state import inputs, store
 from lakestreams.errors import NoSuchRecord, NothingToVerify
 from lakestreams.testing.small import small
+from lakestreams.verify import outputs
+from lakestreams.verify.comparison import Comparison
 from lakestreams.verify.trace import Trace
 from lakestreams.verify.verify import verify
 from lakestreams.verify.why import why
@@ -80,6 +82,32 @@ def test_what_ran_undisturbed_is_equal_and_every_tampering_is_found(bench: Bench
     spark.sql(f"delete from {table.reference} where {removed}")
     added.write.format("delta").mode("append").save(str(table.path))
     assert differing(bench) == {sink.name: 3}, "one changed, one removed, one added"
+
+
+@pytest.mark.slow
+def test_a_merged_table_that_a_run_changes_meanwhile_is_not_compared(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs run while the nightly verification does."""
+    users = fresh_topics(broker)[1]
+    builder = StreamsBuilder("merged")
+    builder.table(users, key=Text("user"), value=Text("region")).to_delta("silver.users", mode="merge")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(users, [("a", "EU", ZERO), ("b", "EU", ZERO)])
+    bench.run()
+    real, more = outputs.merged, [[("a", "US", ZERO + 1)]]
+
+    def merged(*given: Any) -> Comparison:
+        if more:
+            broker.produce(users, more.pop())
+            bench.run()
+        return real(*given)
+
+    monkeypatch.setattr(outputs, "merged", merged)
+    found = verify(spark, bench.lake, bench.topology)
+    assert any("a run published while it was compared" in note for note in found.notes)
+    assert not any(one.differs for one in found.findings)
+    assert verify(spark, bench.lake, bench.topology).equal
 
 
 def _where(trigger: Any, n: int) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.runtime.tuning import in_utc
 from lakestreams.errors import BronzeTrimmed, NothingToVerify, TableDeleted
 from lakestreams.operators.versions import TableSide
@@ -250,11 +251,21 @@ def _output(
     else:
         floor = max(left | {evaluated[0].behind})
         merged = outputs.merged(alike, stored, floor)
+        if merged.differs and _has_moved(spark, lake, verdict.pipeline, history):
+            verdict.findings.append(Comparison(name, 0, left_out=stored.count()))
+            verdict.notes.append(f"{name}: a run published while it was compared; not compared")
+            return
         verdict.findings.append(merged)
         if merged.left_out:
             verdict.notes.append(
                 f"{name}: {merged.left_out} rows that were last written up to cycle {floor} are not compared"
             )
+
+
+def _has_moved(spark: SparkSession, lake: Lake, pipeline: str, history: History) -> bool:
+    """Whether cycles have begun since: a merged table has no cycles, so what they publish looks like rows that differ."""
+    now = Ledger(lake, pipeline).history(spark)
+    return decisions.cycle_of(now.plan) != decisions.cycle_of(history.plan)
 
 
 def _sql_check(spark: SparkSession, one: Evaluated) -> tuple[list[Comparison], list[str]]:
