@@ -226,7 +226,7 @@ def test_drained_records_behind_a_new_key_come_out_of_every_task(
     table = builder.table(users, key=Text("user"), value=Text("region"))
     stream.select_key(lambda view: {"user": view.user}).left_join(table, wait="10 s").to_delta("silver.waited")
     bench = Bench(spark, broker, tmp_path, builder.build())
-    broker.produce(views, [(f"v{n}", f"u{n}", ZERO + n) for n in range(24)])
+    broker.produce(views, [(f"v{n}", f"u{n}", ZERO) for n in range(24)])
     bench.run(drain=True)
     found = {row[0] for row in bench.silver("silver.waited").select("user").collect()}
     assert found == {f"u{n}" for n in range(24)}

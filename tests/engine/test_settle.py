@@ -378,7 +378,11 @@ def test_tasks_without_a_partition_go_on_once_all_are_silent() -> None:
     drained = quiet(plan, {}, 0, drain=True, tasks=4)
     assert drained is not None
     every = {(topic, task): 1_101 for topic in ("clicks", "views") for task in range(4)}
-    assert drained.ticks == every, "each topic's, since a step hears of its own topics alone"
+    assert drained.ticks == every | {V1: 601}, "each topic's, since a step hears of its own topics alone"
+    idle = quiet(plan, {V: 0, V1: 0}, 1_000_000, tasks=4)
+    assert idle is not None
+    assert idle.ticks == dict.fromkeys(every, 601) | {V: 1_101}, "no further than the task that is furthest behind"
+    assert quiet(idle, {V: 0, V1: 0}, 2_000_000, tasks=4) is None
     one = quiet(plan, {V: 0, V1: 1_000_000}, 1_000_000, tasks=4)
     assert one is not None
     assert one.ticks == {V: 1_101}

@@ -437,9 +437,12 @@ def test_a_snapshot_of_other_rules_is_not_used_behind_a_trim(spark: SparkSession
     source = before.sources[0]
     snapshots.refresh(spark, ledger, source, Snapshot(), plans[:1], before.expectations)
     assert snapshots.find(spark, ledger, source, before.expectations).cycle == 1
-    snapshots.forget_others(spark, ledger, source, before.expectations)
+    snapshots.forget(spark, ledger, source, before.expectations)
     assert snapshots.find(spark, ledger, source, before.expectations).cycle == 1
-    snapshots.forget_others(spark, ledger, now.sources[0], now.expectations)
+    snapshots.forget(spark, ledger, now.sources[0], now.expectations)
+    assert snapshots.find(spark, ledger, source, before.expectations) == Snapshot()
+    snapshots.refresh(spark, ledger, source, Snapshot(), plans[:1], before.expectations)
+    snapshots.forget(spark, ledger, source, None)
     assert snapshots.find(spark, ledger, source, before.expectations) == Snapshot()
 
 

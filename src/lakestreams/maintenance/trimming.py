@@ -162,8 +162,8 @@ class Trimming:
                 if source.kind == "stream" and not may_refuse_later(self.topology):
                     deleted = table.delete(self.spark, _taken(source, target))
                 else:
-                    snapshots.forget_others(self.spark, self.ledger, source, self.topology.expectations)
                     outdated = self._outdated(source, history, target)
+                    self._forget_snapshot(source, history)
                     deleted = table.delete_these(self.spark, outdated, _PLACE, _taken(source, target, of="t."))
                 outcome.rows[source.topic] = deleted
             except Exception as error:
@@ -189,10 +189,17 @@ class Trimming:
         if broken is not None:
             readable = readable & ~broken
         placed = taken.where(readable).withColumn("_cycle", _cycle_of(source, plans))
-        since = snapshots.lacks_from(self.spark, self.ledger, source)
-        judged = placed.withColumn("_needed", _is_live(source) | _is_history(source) | _deletes(since))
+        unused = self.remembers and self._same_configuration(history)
+        since = None if unused else snapshots.lacks_from(self.spark, self.ledger, source)
+        judged = placed.withColumn("_needed", _is_live(source) | _is_history(source) | _deletes(source, since))
         refused = taken.where(~readable & ~F.col("_said")).select(*_PLACE)
         return refused.unionByName(judged.where("not _needed").select(*_PLACE))
+
+    def _forget_snapshot(self, source: Source, history: History) -> None:
+        """Makes a snapshot unfit that nobody builds on now and that would be wrong later: of other rules, or of no use here."""
+        if source.kind != "stream" and self._same_configuration(history):
+            whose = None if self.remembers else self.topology.expectations
+            snapshots.forget(self.spark, self.ledger, source, whose)
 
     def _remembered(self, source: Source, history: History, target: Plan) -> DataFrame:
         """Where the records lie that nodes remember: what is refused later goes to quarantine with bytes that only bronze has."""
@@ -340,9 +347,10 @@ def _is_live(source: Source) -> Column:
     return (F.row_number().over(_newest_first(source, "k")) == 1) & F.col("v").isNotNull()
 
 
-def _deletes(since: int | None) -> Column:
+def _deletes(source: Source, since: int | None) -> Column:
     """Whether a row says that its key is gone, from a cycle on: of an older row that lies in a snapshot nothing else does."""
-    return F.lit(False) if since is None else F.col("v").isNull() & (F.col("_cycle") >= since)
+    newest = (F.row_number().over(_newest_first(source, "k")) == 1) & F.col("v").isNull()
+    return F.lit(False) if since is None else newest & (F.col("_cycle") >= since)
 
 
 def _is_history(source: Source) -> Column:

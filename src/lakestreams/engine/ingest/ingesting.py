@@ -85,9 +85,10 @@ class Ingesting:
                 case commands.Read("tail", seq):
                     sources = run.topology.sources
                     found = batch_metrics.read_back(run.spark, self.ledger, sources, seq, self.rules)
-                    topics = run.endpoints.topics if found else ()
-                    empty = [at for at in view.ends if at[0] in topics and at not in before.positions]
-                    begins = {at: Range(*at, view.starts.get(at, 0), view.starts.get(at, 0)) for at in empty}
+                    topics = run.endpoints.topics
+                    read = any(topic in topics for topic, _ in found)  # else nobody has looked at them yet
+                    empty = [at for at in view.starts if read and at[0] in topics and at not in before.positions]
+                    begins = {at: Range(*at, view.starts[at], view.starts[at]) for at in empty}
                     return {at: AppendedRange(part, 0, 0) for at, part in begins.items()} | found
                 case _:
                     return replays(command)

@@ -86,37 +86,29 @@ def _clocks(
     """
     tasks = {part.partition for part in own if part.stream_time_ms > NO_TIME}
     clocks, silent = dict(plan.clocks), set()
-    # a new key may bring the newest record of all to any task
-    newest = max((part.stream_time_ms for part in own), default=NO_TIME) if policy.tasks else NO_TIME
     for task in sorted(tasks):
         parts = [part for part in own if part.partition == task]
         stands = clocks.get(task, NO_TIME)
-        moves = _moves(parts, stands, newest, policy, arrived, now_ms)
+        moves = _moves(parts, stands, policy, arrived, now_ms)
         if moves is not None:
             silent.add(task)
             clocks[task] = max(stands, moves)
     if silent != tasks or not tasks:
         return clocks, None
-    furthest = min(clocks[task] for task in tasks)
-    clocks |= {task: furthest for task in range(policy.tasks) if clocks.get(task, NO_TIME) < furthest}
+    # a record that comes yet may lie in any task behind a new key; where none will come, all that lies there comes out
+    furthest = (max if now_ms is None else min)(clocks[task] for task in tasks)
+    clocks |= {
+        task: furthest for task in range(policy.tasks) if task not in tasks and clocks.get(task, NO_TIME) < furthest
+    }
     return clocks, furthest
 
 
 def _moves(
-    parts: Sequence[Range],
-    stands: int,
-    newest: int,
-    policy: IdlePolicy,
-    arrived: Mapping[TopicPartition, int],
-    now_ms: int | None,
+    parts: Sequence[Range], stands: int, policy: IdlePolicy, arrived: Mapping[TopicPartition, int], now_ms: int | None
 ) -> int | None:
-    """Up to where the clock of a task with these partitions moves; None: they have not been silent for long enough.
-
-    Args:
-        newest: the time of a record that may have come to the task from elsewhere.
-    """
+    """Up to where the clock of a task with these partitions moves; None: they have not been silent for long enough."""
     reached = max(part.stream_time_ms for part in parts)
-    last = max(reached, newest) + policy.longest_ms + 1
+    last = reached + policy.longest_ms + 1
     if now_ms is None:
         return last
     timeout = policy.timeout_ms or 0

@@ -219,7 +219,10 @@ class Table:
             How many there are, if it is a dry run, which removes none.
         """
         retain = "" if hours is None else f" RETAIN {hours} HOURS"
-        rows = spark.sql(f"VACUUM {self.reference}{retain}{' DRY RUN' if dry_run else ''}").collect()
+        statement = f"VACUUM {self.reference}{retain}{' DRY RUN' if dry_run else ''}"
+        rows = again(
+            lambda: spark.sql(statement).collect()
+        )  # Delta writes down that it was made, and a seal may come in between
         return len(rows) if dry_run else None
 
     def size(self, spark: SparkSession) -> tuple[int, int]:

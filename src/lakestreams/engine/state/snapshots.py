@@ -63,11 +63,16 @@ def find(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expe
     return Snapshot(cycle, table.read(spark).count() - 1)  # Delta's log knows, so no file is read
 
 
-def forget_others(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expectations) -> None:
-    """Makes a snapshot unfit that other formats or rules have given: bronze is trimmed by those of now, so it goes no further."""
+def forget(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expectations | None) -> None:
+    """Makes a snapshot unfit: bronze is trimmed by the formats and rules of now, so it goes no further with others.
+
+    Args:
+        expectations: those of now, whose snapshot stays; None: none stays.
+    """
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
     if table.exists(spark):
-        table.delete(spark, f"{_ROW_CYCLE} IS NULL AND {_FORMATS} <> {literal(_formats(source, expectations))}")
+        others = "" if expectations is None else f" AND {_FORMATS} <> {literal(_formats(source, expectations))}"
+        table.delete(spark, f"{_ROW_CYCLE} IS NULL{others}")
 
 
 def lacks_from(spark: SparkSession, ledger: Ledger, source: Source) -> int | None:

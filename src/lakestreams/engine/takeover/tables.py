@@ -51,16 +51,19 @@ def require_distinct_tables(spark: SparkSession, lake: Lake, topology: Topology)
     written = [(f"topic {source.topic}", lake.bronze(topology.name, source.topic)) for source in topology.sources]
     written += [(f"output {sink.name}", lake.output(sink.name)) for sink in topology.sinks]
     require_distinct(written)
-    names = {table.reference.lower(): what for what, table in written}
+    names = {_place(table): what for what, table in written}
     for source in topology.sources:
         if source.delta is not None:
             table = lake.source(spark, source.delta)
-            if table.reference.lower() in names:
-                message = (
-                    f"table {table.name} is written as {names[table.reference.lower()]}, and read by {source.name}"
-                )
+            if _place(table) in names:
+                message = f"table {table.name} is written as {names[_place(table)]}, and read by {source.name}"
                 hint = "write to another table, which another pipeline can read"
                 raise OwnTopic(message, hint=hint, where=source.where)
+
+
+def _place(table: Table) -> str:
+    """Where a table lies; catalogs do not tell capitals apart."""
+    return table.path or table.reference.lower()
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ def _claim(setup: Setup, known: table_identity.Known, history: History, noted: N
     run = replace(setup.ledger, run_id=str(uuid.uuid4()), noted=noted)
     unknown = None if configured.whole in history.semantics_of else configured
     claiming = Claiming(setup.spark, run, options, unknown, claimed)
-    same = history.claim is not None and history.claim.configuration == configured.whole
+    last = history.claim  # who has written nothing behind its claim may not have sealed
+    same = last is not None and last.configuration == configured.whole and last.last_ms > last.began_ms
     history = claiming.take_over(history, tables.sealed(run, setup.topology, snapshots=not same))
     return claiming.ledger, history
 
