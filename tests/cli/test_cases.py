@@ -72,6 +72,7 @@ STOPS = """\
     given:
       - {to: Views, key: alice, value: '1', at: 0}
       - {to: Views, key: alice, value: no number, at: 1}
+    expect: {numbers: []}
 """
 
 
