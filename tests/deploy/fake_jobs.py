@@ -225,7 +225,7 @@ class Jobs:
             "one.load()()\n"
         )
         process = subprocess.Popen(
-            [python, "-c", code, *tokens],
+            [python, "-c", code, *(re.sub("^--checkpoint-root=", "--root=", token) for token in tokens)],
             cwd=self.disk,
             env=environment,
             stdout=subprocess.PIPE,
