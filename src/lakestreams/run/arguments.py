@@ -142,9 +142,8 @@ def pipeline_options(parser: argparse.ArgumentParser, arguments: argparse.Namesp
         InvalidOption: for checkpoints of a catalog that is not named.
         SystemExit: with 2, if no pipeline is named, such as by `--pipeline=,`.
     """
-    if (
-        arguments.checkpoint_root and not arguments.catalog
-    ):  # a bundle's variable is empty: a lake of folders is not meant
+    # a bundle's variable is empty: a lake of folders is not meant
+    if arguments.checkpoint_root and not arguments.catalog:
         msg = "--checkpoint-root is given without a catalog: --catalog is missing or empty"
         raise InvalidOption(msg, hint="name the catalog with --catalog; for a lake of folders, give --root alone")
     default = READERS.get(parser.prog)

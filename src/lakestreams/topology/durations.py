@@ -50,12 +50,10 @@ def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False, w
     else:
         # "ms" ends in an s, so it is looked up before the s is taken off
         match = _MS.match(str(duration)) or _TEXT.match(str(duration))
-        if (
-            match is not None and match[2] == "M"
-        ):  # months in SQL and ISO 8601; D, H and S mean there what they mean here
-            raise InvalidDuration(
-                f"{shown} may mean months or minutes", _MONTHS_OR_MINUTES, option=what, given=duration
-            )
+        # M is a month in SQL and ISO 8601; D, H and S mean there what they mean here
+        if match is not None and match[2] == "M":
+            text = f"{shown} may mean months or minutes"
+            raise InvalidDuration(text, _MONTHS_OR_MINUTES, option=what, given=duration)
         if match is None or match[2].lower() not in _UNITS_MS:
             raise InvalidDuration(f"{shown} is not a duration", option=what, given=duration)
         ms = Decimal(match[1]) * _UNITS_MS[match[2].lower()]  # exact: in floats 1.001 s is no whole number of ms

@@ -305,9 +305,7 @@ class History:
     base: StoredState | None = None
     trim: Plan | None = None  # everything that the cycles up to it took, as one plan
     trimmed: Plan | None = None
-    trimmed_streams: frozenset[str] = (
-        frozenset()
-    )  # topics of which nothing is left up to `trim`: they were read as streams
+    trimmed_streams: frozenset[str] = frozenset()  # topics of which nothing is left up to `trim`: read as streams
     maintenance: int = 0
     accepted: Accepted | None = None
     stopped: int = 0  # the cycle of which no topic was written, as whoever stopped says; 0: none
