@@ -68,7 +68,7 @@ def test_check_run_status(spark, broker, place):
     assert output["layout"] == "cluster by user"
     assert [column["name"] for column in output["columns"]] == ["user", "page", "region", "event_time_ms", "_lineage"]
     assert one["mermaid"].startswith("flowchart")
-    assert one["cost"]["commits_by_table"]["silver.enriched_page_views"] == 2, "a cycle, and the seal of a run"
+    assert one["cost"]["commits_by_table"]["silver.enriched_page_views"] == 1, "a cycle"
     assert (one["cost"]["records_per_second"], one["cost"]["new_records"]) == (1_000.0, 300_000)
     text = invoke(place, "check", "--explain").output
     assert "ok  page_views: 2 sources, 1 join, 1 output" in text

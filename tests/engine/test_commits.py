@@ -120,14 +120,14 @@ def test_commits_that_the_history_lacks_are_not_judged() -> None:
     assert (found.commit.version, found.good) == (12, 9)
 
 
-def test_a_property_is_what_it_was_set_to_last_behind_a_version() -> None:
+def test_a_property_is_what_it_was_set_to_last() -> None:
     def set_to(value: str) -> tuple[str, dict[str, Any]]:
         return "SET TBLPROPERTIES", {"parameters": {"properties": f'{{"lakestreams.sealed.shop":"{value}"}}'}}
 
     commits = history(set_to("3"), OURS[0], set_to("4"), ("SET TBLPROPERTIES", {"parameters": {"properties": None}}))
-    assert newest_property(commits, "lakestreams.sealed.shop", 4) == "4"
-    assert newest_property(commits, "lakestreams.sealed.shop", 7) is None
-    assert newest_property(commits, "lakestreams.sealed.other", 4) is None
+    assert newest_property(commits, "lakestreams.sealed.shop") == "4"
+    assert newest_property(commits[3:], "lakestreams.sealed.shop") is None
+    assert newest_property(commits, "lakestreams.sealed.other") is None
 
 
 def logged(folder: Path, first: int, *operations: str) -> Table:

@@ -21,6 +21,7 @@ from tests.engine.test_delta_sources import TableBench
 from lakestreams.config.compile import load_pipeline
 from lakestreams.engine.ingest import bronze_rows
 from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.runtime.failpoints import VARIABLE, FailpointReached
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.state import snapshots
 from lakestreams.engine.state import store as state
@@ -276,6 +277,50 @@ def test_maintenance_is_let_pass_a_restore_takes_a_change_back_and_one_that_is_m
         lake.known("named", accept=True)
     assert "bronze.named__delta_orders" in str(missing.value)
     assert "silver.customers" not in str(missing.value), "an output can be meant to be gone, bronze cannot"
+
+
+def sealed(lake: Laid) -> int:
+    """How often a table's properties were changed: Databricks stops whoever reads it as a stream."""
+    return sum('"operation":"SET TBLPROPERTIES"' in file.read_text() for file in lake.root.rglob("_delta_log/*.json"))
+
+
+def test_a_start_seals_only_behind_a_run_that_has_not_ended_or_had_another_configuration(
+    laid: Laid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = laid.copied(tmp_path / "lake")
+    assert sealed(lake) == 0, "each run that laid it down ended well"
+    lake.insert((40, 1, 1))
+    with monkeypatch.context() as failing:
+        failing.setenv(VARIABLE, "events.before")
+        with pytest.raises(FailpointReached):
+            lake.run("named")
+    assert sealed(lake) == 0
+    lake.run("named")
+    tables = sealed(lake)
+    assert tables >= 6, "ledger, quarantine, events, bronze and outputs: what a driver that crashed has begun may land"
+    lake.run("named")
+    assert sealed(lake) == tables
+    lake.run("named", config_text="of other settings")
+    assert sealed(lake) >= 2 * tables, "what it writes to need not be what the one before wrote to, and sealed"
+    then = sealed(lake)
+    lake.run("named", config_text="of other settings")
+    assert sealed(lake) == then
+
+
+def test_a_ledger_of_an_earlier_time_is_noticed_by_what_was_appended(laid: Laid, tmp_path: Path) -> None:
+    """Where no start has sealed anything; with the epochs of that time, which would say so, too."""
+    lake = laid.copied(tmp_path / "lake")
+    control = [Path(str(table(lake, name).path)) for name in ("ledger", "epochs")]
+    for folder in control:
+        shutil.copytree(folder, tmp_path / folder.name)
+    lake.insert((40, 1, 1))
+    lake.run("named")
+    for folder in control:
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / folder.name, folder)
+    assert sealed(lake) == 0
+    with pytest.raises(LedgerLost, match="knows only"):
+        lake.copied(tmp_path / "again").known("named")
 
 
 def test_a_pipeline_does_not_write_to_the_table_of_another_one(laid: Laid, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.protocol.search import Found, search
 from tests.protocol.state import Scenario
 
 from lakestreams.engine.ledger.plans import History, Ingest, StoredState
-from lakestreams.engine.protocol import decisions, keeping, machines
+from lakestreams.engine.protocol import claims, decisions, keeping, machines, unchanged
 from lakestreams.engine.protocol.commands import (
     LEDGER,
     Append,
@@ -58,7 +58,7 @@ class Mutant:
         """While this is open, the guards are not there, neither for the checker nor for the engine."""
         with ExitStack() as patched:
             for name, other in self.guards.items():
-                owners: tuple[Any, ...] = (decisions, keeping, machines)
+                owners: tuple[Any, ...] = (decisions, unchanged, claims, keeping, machines)
                 if name.startswith("History."):
                     owners = (History,)
                 owner = next(one for one in owners if hasattr(one, name.rpartition(".")[2]))
@@ -92,9 +92,18 @@ def _sealed_before_raised(history: History, tables: tuple[str, ...], row: Any = 
     return turn, ((yield Read(LEDGER, turn)) if history.epoch else history)
 
 
+def _ended_at_once(own: machines.Pipeline, rounds: int) -> Steps[machines.At]:
+    turn, history = yield from machines.start(own)
+    yield from claims.end(turn)
+    at = yield from machines.resume(own, turn, history)
+    for _ in range(rounds):
+        at = yield from machines.one_round(own, turn, at)
+    return (yield from machines.finish(own, turn, at))
+
+
 def _read_before_sealed(history: History, tables: tuple[str, ...], row: Any = None) -> Steps[tuple[Turn, History]]:
     turn = Turn("epoch", history.epoch + 1)
-    yield from machines.claim(turn, row)
+    yield from claims.claim(turn, row)
     if history.epoch:
         history = yield Read(LEDGER, turn)
         yield Seal(tables, turn)
@@ -167,6 +176,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "the epoch is not raised": Mutant({"claim": _not_raised}, DUEL),
     "sealed before it is raised": Mutant({"take_over": _sealed_before_raised}, DUEL),
     "read before it is sealed": Mutant({"take_over": _read_before_sealed}, DUEL),
+    "who has not ended is not stopped": Mutant({"is_quiet": lambda history, _: history.epoch > 0}, DUEL),
+    "a run says first that it has ended": Mutant({"drive": _ended_at_once}, DUEL),
     "what Delta skipped counts as written": Mutant({"is_own": lambda **_: True}, scenarios.GROWS),
     "the epoch is claimed again": Mutant({"next_epoch": lambda newest: max(1, newest)}, DUEL, settle_every=32),
     "nothing is recovered": Mutant({"recovered": lambda *_: None}, CRASH),

@@ -30,6 +30,7 @@ from tests.protocol.state import (
 from lakestreams.engine.ledger.plans import (
     REPLAYED,
     AppendedRange,
+    Claim,
     History,
     Ingest,
     KnownTable,
@@ -37,7 +38,7 @@ from lakestreams.engine.ledger.plans import (
     Range,
     StoredState,
 )
-from lakestreams.engine.protocol import commands, decisions, machines, maintenance
+from lakestreams.engine.protocol import commands, decisions, machines, maintenance, unchanged
 
 
 class Reads:
@@ -99,7 +100,7 @@ class Reads:
 
         plan, ingest, done, tip = newest("plan"), newest("ingest"), newest("done"), newest("epoch")
         epoch, stored, base = tip, newest("state"), newest("base")
-        trim, trimmed, maintain = newest("trim"), newest("trimmed"), newest("maintain")
+        trim, trimmed, maintain, ended = newest("trim"), newest("trimmed"), newest("maintain"), newest("ended")
         return History(
             epoch=epoch[1] if epoch else 0,
             ingest=ingest[4] if ingest else None,
@@ -110,7 +111,10 @@ class Reads:
             trim=Plan(trim[1], "", (), {}, 0, 0) if trim else None,
             trimmed=Plan(trimmed[1], "", (), {}, 0, 0) if trimmed else None,
             maintenance=maintain[1] if maintain else 0,
-            tables=dict(epoch[4] or ()) if epoch else {},
+            tables=dict(epoch[4][0]) if epoch else {},
+            claim=Claim("", tip[1], 0, 0, configuration=tip[4][1], has_ended=(ended or (0, 0))[1] == tip[1])
+            if tip
+            else None,
         )
 
     def _executed(self, state: State, plan: Plan) -> Plan:
@@ -178,15 +182,16 @@ class Reads:
         since, cycle = of
         return (cycle,) if since < cycle else ()
 
-    def _read_tables(self, state: State, who: int, of: Mapping[str, KnownTable]) -> tuple[decisions.Look, ...]:
+    def _read_tables(self, state: State, who: int, of: Mapping[str, KnownTable]) -> tuple[unchanged.Look, ...]:
         found = []
         for name in ("ledger", "a", "b", "silver"):
-            rows, _, table_id, by = self.tables.values[state[TABLES[name]]]
+            rows, numbers, table_id, by = self.tables.values[state[TABLES[name]]]
+            by = max([by, *(decisions.epoch_in(number) for one, number in numbers if one.startswith("bronze/"))])
             version = len(rows) if self._looks else 0
             found.append(
-                decisions.Look(
-                    name, str(table_id), version, sealed_by=by, has_records=name in ("a", "b") and bool(rows)
+                unchanged.Look(
+                    name, str(table_id), version, written_by=by, has_records=name in ("a", "b") and bool(rows)
                 )
             )
-        found.append(decisions.Look("epochs", "1", 0, sealed_by=epoch_of(state[EPOCHS], commands.Turn("epoch", 0))))
+        found.append(unchanged.Look("epochs", "1", 0, written_by=epoch_of(state[EPOCHS], commands.Turn("epoch", 0))))
         return tuple(found) if self._looks else ()

@@ -107,6 +107,9 @@ DUEL: Final = Scenario(
     ends=(1, 0),
     left={"starts": 2},
 )
+QUIET: Final = replace(
+    DUEL, name="a driver crashes, and others begin where one has ended", left={"starts": 4, "crashes": 1}
+)
 GROWS: Final = replace(DUEL, name="two drivers, a record comes meanwhile", topics={"a": "rr", "b": ""})
 LOST: Final = Scenario(
     "an answer is lost", (PLAIN, PLAIN), topics=DUEL.topics, ends=(1, 0), left={"starts": 1, "lost": 1}
@@ -163,7 +166,7 @@ ASKED_AGAIN: Final = replace(
 )
 ALL: Final = (
     TWO_DRIVERS, ROUNDS, BATCHES, BESIDE, BESIDE_AND_TRIM, BESIDE_AND_STORES, MARKERS, CONFIGURATIONS, MAINTENANCE, STORES_BESIDE, STORED,
-    REPLAYS, DAMAGES, FORGOTTEN,
+    REPLAYS, DAMAGES, FORGOTTEN, QUIET,
 )  # fmt: skip
 # Those of which there are so few states that all are tried.
 WHOLE: Final = (ROUNDS, BESIDE, MARKERS, STORED, FORGOTTEN)

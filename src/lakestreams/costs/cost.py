@@ -6,7 +6,7 @@ Seconds are not predicted: what a pipeline's cycles took is in its event log (de
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,14 +57,12 @@ class Counts:
         retained: rows of the past that a cycle looks at, on average.
         commits: table to its commits a round, on average.
         rounds_per_day: how many there are; where rounds wait for each other, at most.
-        sealed: tables of which one of the commits is a seal, without a file.
     """
 
     new: float
     retained: float
     commits: Mapping[str, float]
     rounds_per_day: float
-    sealed: Collection[str] = ()
 
     @property
     def commits_per_round(self) -> float:
@@ -79,8 +77,7 @@ class Counts:
     @property
     def files_per_day(self) -> float:
         """Data files that are written, at least: one a commit, while a stage is one task; quarantine may bring no row."""
-        of_all = ((table, each - (table in self.sealed)) for table, each in self.commits.items())
-        written = (each for table, each in of_all if not table.endswith(".quarantine"))
+        written = (each for table, each in self.commits.items() if not table.endswith(".quarantine"))
         return math.fsum(written) * self.rounds_per_day
 
 
@@ -106,8 +103,7 @@ def count(topology: Topology, lake: Lake, load: Load) -> Counts:
         stored=1 / stored_every if stored_every else 0.0,
     )
     rounds = _DAY_MS / load.every_ms if load.every_ms else 0.0
-    sealed = commits.sealed(topology, lake) if what.starts else ()
-    return Counts(total, retained, commits.of_round(topology, lake, what), rounds, sealed)
+    return Counts(total, retained, commits.of_round(topology, lake, what), rounds)
 
 
 def _shares(topology: Topology, load: Load) -> dict[str, float]:

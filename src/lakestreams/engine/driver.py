@@ -76,11 +76,16 @@ class Driver:
         """What the run did so far."""
         return self.setup.reporter.summary
 
-    def run(self) -> Summary:
-        """One run: everything that is on the broker now, processed and finished."""
+    def run(self, *, ends: bool = True) -> Summary:
+        """One run: everything that is on the broker now, processed and finished.
+
+        Args:
+            ends: whether no round follows.
+        """
         self.start()
         self.round()
-        self._release()
+        if ends:
+            self.end()
         return self.summary
 
     def check(self) -> Checked:
@@ -107,25 +112,25 @@ class Driver:
         """Ingests up to the ends of now and processes what is settled, then the rest.
 
         Args:
-            again_in_s: when the next round begins, for those who call `end` behind the last one. If that is soon, this
+            again_in_s: when the next round begins; `end` is called behind the last one. If that is soon, this
                 round's last cycle is published and left open: the next plan closes it, or the next round without one. A
                 crash in between repeats it, which leaves tables as they are; so where topics are written it is closed.
         """
         if self._failed or self._round is None:
-            message = f"this driver of {self.setup.topology.name} has failed: start a new one"
+            message = f"this driver of {self.setup.topology.name} has failed or ended: start a new one"
             raise RuntimeError(message)
         with self.setup.tuning.small_input(), self._failing():
             self._round(again_in_s)
 
     def end(self) -> None:
-        """Closes and writes of the event log what rounds have left; for those who have begun more than one."""
+        """Closes and writes of the event log what rounds have left, and says that the run has ended: it writes no more."""
         if self._failed or self._round is None:
             return  # the next driver goes on from what is written
-        with self.setup.tuning.small_input():
+        with self.setup.tuning.small_input(), self._failing():
             self._round.end()
             self._release()
-            if self.setup.settings.interval_ms is not None:
-                self._round.run.ledger.record_said(self.setup.spark, "ended")
+            self._round.run.ledger.record_said(self.setup.spark, "ended")
+            self._round = None
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:

@@ -326,9 +326,9 @@ class Job:
         """
         drivers = [self.driver(spark, index) for index in range(len(self.pipelines))]
         outcomes = [Outcome(pipeline.topology.name) for pipeline in self.pipelines]
-        for driver, outcome in zip(drivers, outcomes, strict=True):
-            _noting_errors(outcome, driver.run)
         interval = self.interval_ms
+        for driver, outcome in zip(drivers, outcomes, strict=True):
+            _noting_errors(outcome, partial(driver.run, ends=interval is None))
         while interval is not None and all(outcome.error is None for outcome in outcomes):
             if _waited(interval / 1_000, stop):
                 break

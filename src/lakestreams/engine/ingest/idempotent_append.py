@@ -2,7 +2,7 @@
 
 Each append has a number (`decisions.of_batch`), and Delta lets one append of a number through. The number is of the driver's
 epoch first and of the batch second: so no driver can take another one's number, and whatever an older driver tries again is
-below it and is skipped. What an older driver has on its way when another takes over is stopped by a seal (`machines.take_over`).
+below it and is skipped. What an older driver has on its way when another takes over is stopped by a seal (`claims.take_over`).
 """
 
 from __future__ import annotations

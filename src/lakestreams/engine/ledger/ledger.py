@@ -16,7 +16,7 @@ Kinds of rows:
     accepted  the operator goes on with a changed pipeline, or with tables that were changed: what changed
     stopped a cycle ended with an error before the first record of it went to a topic
     publishing  such a cycle is executed again, and its first topic is written from here on
-    ended   a run that waited between its rounds has ended
+    ended   a run has ended well; behind all that it wrote, so the next driver of its configuration has nobody to stop
     loss    records that expired before they were read, accepted by the operator
 
 Plans and ingests are what every result is a function of; nothing here is ever changed or removed by the engine.

@@ -280,16 +280,23 @@ class Claim:
         run_id, epoch: of the run.
         began_ms: when it took the pipeline over, by its machine's clock.
         last_ms: when the ledger's newest row was written, by its writer's.
-        waits_ms: how long the run waits between its rounds; 0: it has one round, or it has said that it ended.
+        interval_ms: how long the run waits between its rounds; 0: it has one round.
         configuration: the fingerprint of what it is configured by; "": it does not say.
+        has_ended: whether it has said that it ended, behind all that it wrote.
     """
 
     run_id: str
     epoch: int
     began_ms: int
     last_ms: int
-    waits_ms: int = 0
+    interval_ms: int = 0
     configuration: str = ""
+    has_ended: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run waits for its next round, as far as the ledger tells."""
+        return bool(self.interval_ms) and not self.has_ended
 
 
 @dataclass(frozen=True)

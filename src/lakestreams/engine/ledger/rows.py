@@ -176,9 +176,9 @@ def streams_in(row: Row) -> frozenset[str]:
 def claim_in(row: Row, last_ms: int, ended: Row | None = None) -> Claim:
     """A claim, with the time of the ledger's newest row; `ended` is the newest row that says that a run has ended."""
     interval = int((row["options"] or {}).get(_INTERVAL, 0))
-    waits = interval if ended is None or ended["epoch"] < row["epoch"] else 0
     configuration = (row["options"] or {}).get(_CONFIGURATION, "")
-    return Claim(row["run_id"], row["epoch"], row["written_at_ms"], last_ms, waits, configuration)
+    has_ended = ended is not None and ended["epoch"] == row["epoch"]
+    return Claim(row["run_id"], row["epoch"], row["written_at_ms"], last_ms, interval, configuration, has_ended)
 
 
 def ingest_in(row: Row) -> Ingest:

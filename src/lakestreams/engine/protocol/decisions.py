@@ -6,7 +6,7 @@ The machines and the engine call them by this module's name: a test that replace
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any, Final, Literal, TypeVar
 
@@ -16,16 +16,16 @@ from lakestreams.engine.ledger.plans import (
     BronzeState,
     History,
     Ingest,
-    KnownTable,
     Plan,
     Range,
     StoredState,
 )
-from lakestreams.engine.protocol.commands import REPLAYS, Stop, Transaction, Turn
+from lakestreams.engine.protocol.commands import REPLAYS, Transaction, Turn
 from lakestreams.kafka.noted import TopicPartition
 
 State = Literal["none", "planned", "executed", "left", "closed"]
 _T = TypeVar("_T")
+_EPOCHS: Final = 2**32
 
 
 # --- transactions: one for each thing that is written once ------------------------------------------------------------
@@ -38,7 +38,12 @@ def of_claim(turn: Turn) -> Transaction:
 
 def of_batch(topic: str, epoch: int, seq: int) -> Transaction:
     """Ascends over epochs and over batches in an epoch: no driver takes another one's number (decision 0003)."""
-    return Transaction(f"bronze/{topic}", epoch * 2**32 + seq)
+    return Transaction(f"bronze/{topic}", epoch * _EPOCHS + seq)
+
+
+def epoch_in(number: int) -> int:
+    """The epoch by which a batch was appended, of the number of its transaction."""
+    return number // _EPOCHS
 
 
 def of_row(kind: str, number: int) -> Transaction:
@@ -52,7 +57,7 @@ def of_taken(epoch: int) -> Transaction:
 
 
 def of_said(what: str, epoch: int) -> Transaction:
-    """Of what a driver says once a run: that something was accepted, or that a cycle has stopped or gone on."""
+    """Of what a driver says once a run: that something was accepted, that a cycle has stopped or gone on, that it has ended."""
     return Transaction(what, epoch)
 
 
@@ -118,80 +123,25 @@ def is_first(history: History) -> bool:
     return history.epoch == 0
 
 
+def is_quiet(history: History, configuration: str) -> bool:
+    """Whether no older driver can have anything on its way to the tables of a configuration.
+
+    The newest one has said that it ended, behind all that it wrote. Those before it were stopped by seals, its own or those of
+    one like it, since drivers of one configuration write to the same tables.
+    """
+    last = history.claim
+    return (
+        last is not None
+        and last.has_ended
+        and last.epoch == history.epoch
+        and bool(configuration)
+        and last.configuration == configuration
+    )
+
+
 def sealed(ledger: _T, topics: Iterable[_T], outputs: Iterable[_T], others: Iterable[_T] = ()) -> tuple[_T, ...]:
     """The tables that a driver seals: each one that a driver appends to or merges into."""
     return (ledger, *others, *topics, *outputs)
-
-
-# --- tables that others have changed (decision 0031) ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Look:
-    """A table as a start finds it.
-
-    Attributes:
-        name: which one.
-        table_id: Delta's id of it; "": it is missing.
-        version: its newest one.
-        changed: whether its commits since the last claim tell that others have changed it.
-        sealed_by: the epoch that has sealed it last.
-        has_records: whether it is bronze, and not empty.
-    """
-
-    name: str
-    table_id: str
-    version: int
-    changed: bool = False
-    sealed_by: int = 0
-    has_records: bool = False
-
-    @property
-    def known(self) -> KnownTable:
-        """What the claim says of it."""
-        return KnownTable(self.table_id, self.version)
-
-
-def table_fault(
-    known: KnownTable | None, table_id: str, version: int
-) -> Literal["deleted", "replaced", "put back"] | None:
-    """What is wrong with a table by id and version; None: nothing, and its commits are looked at.
-
-    Args:
-        known: what the newest claim says of it; None: nothing.
-        table_id: Delta's; "": the table is missing.
-        version: its newest one.
-    """
-    if known is None:
-        return None
-    if not table_id:
-        return "deleted"
-    if table_id != known.table_id:
-        return "replaced"
-    return "put back" if version < known.version else None
-
-
-def ledger_lost(epoch: int, sealed_by: int, *, has_records: bool) -> bool:
-    """Whether a table shows a later epoch than the ledger knows, or records of which it knows nothing.
-
-    Args:
-        epoch: the newest one in the ledger.
-        sealed_by: the epoch that has sealed the table last.
-        has_records: whether it is bronze, and not empty.
-    """
-    return sealed_by > epoch or (has_records and not epoch)
-
-
-def require_unchanged(history: History, looks: Sequence[Look]) -> None:
-    """Refuses tables that others have changed, before anything is written."""
-    for one in looks:
-        if ledger_lost(history.epoch, one.sealed_by, has_records=one.has_records):
-            code, message = "LS516", f"the ledger lacks what {one.name} has"
-            raise Stop(code, message)
-        fault = table_fault(history.tables.get(one.name), one.table_id, one.version)
-        if fault is not None or one.changed:
-            code, message = "LS514", f"{one.name} is {fault or 'changed'}"
-            raise Stop(code, message)
 
 
 # --- ingest ----------------------------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
-"""A driver's protocol from top to bottom: a run is `drive`. What nodes keep is in `keeping`, maintenance and replay in `maintenance`.
+"""A driver's protocol from top to bottom: a run is `drive`.
 
-A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `claim`, `take_over`
-(`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`), `batch`
-(`engine.ingest.batches`, `engine.ingest.table_reader`), `taken` (`engine.takeover.tables`), `execute` (`engine.publish.cycle`) and
+How it takes a pipeline over is in `claims`, what nodes keep in `keeping`, maintenance and replay in `maintenance`.
+
+A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `record`
+(`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`), `batch` (`engine.ingest.batches`,
+`engine.ingest.table_reader`), `taken` (`engine.takeover.tables`), `execute` (`engine.publish.cycle`) and
 `close` (`engine.cycles`). The others only say which of these follows which. `query` is Spark's streaming query (`engine.ingest.query`),
 and `cycles_meanwhile` is what its driver does (`engine.ingest.kafka`).
 `tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
@@ -17,16 +19,14 @@ from typing import Any
 from lakestreams.engine.ledger import settle
 from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.plans import BronzeState, History, Ingest, Plan, Range, StoredState
-from lakestreams.engine.protocol import decisions, keeping
+from lakestreams.engine.protocol import claims, decisions, keeping, unchanged
 from lakestreams.engine.protocol.commands import (
     LEDGER,
     Append,
     Begin,
     Evaluate,
     Hand,
-    Raise,
     Read,
-    Seal,
     Steps,
     Stop,
     Take,
@@ -36,40 +36,6 @@ from lakestreams.engine.protocol.commands import (
     Wait,
 )
 from lakestreams.kafka.noted import TopicPartition
-
-# --- taking over: claim, raise, seal, and only then read ---------------------------------------------------------------
-
-
-def claim(turn: Turn, row: Any = None) -> Steps[None]:
-    """Becomes the only one of a role that may write.
-
-    The ledger decides; the table of epochs is what fences look at.
-    """
-    written = yield Append(
-        LEDGER, (turn.role, turn.epoch, row), decisions.of_claim(turn), turn, decisions.fenced(turn.role)
-    )
-    existing = None if written else (yield Read("claim", turn))
-    if not decisions.is_own(written=written, existing=existing, mine=turn.epoch):
-        message = f"another one of this role claimed epoch {turn.epoch} at the same moment"
-        raise Stop("LS503", message)
-    yield Raise(turn)
-
-
-def take_over(history: History, tables: tuple[Any, ...], row: Any = None) -> Steps[tuple[Turn, History]]:
-    """Takes a pipeline over: whatever is read behind this, no older driver adds to it (decision 0002).
-
-    Args:
-        history: what the ledger said before.
-        tables: those of `sealed`.
-        row: what the claim says besides.
-    """
-    turn = Turn("epoch", decisions.next_epoch(history.epoch))
-    yield from claim(turn, row)
-    if not decisions.is_first(history):
-        yield Seal(tables, turn)
-        history = yield Read(LEDGER, turn)
-    return turn, history
-
 
 # --- a run -------------------------------------------------------------------------------------------------------------
 
@@ -125,6 +91,7 @@ def drive(own: Pipeline, rounds: int) -> Steps[At]:
     if at.state == "planned":
         code, message = "LS402", "a rule fails; the cycle stays open"
         raise Stop(code, message)
+    yield from claims.end(turn)
     return at
 
 
@@ -132,9 +99,11 @@ def start(own: Pipeline) -> Steps[tuple[Turn, History]]:
     """Looks at every table, then takes the pipeline over."""
     history = yield Read(LEDGER)
     looks = yield Read("tables", history.tables)
-    decisions.require_unchanged(history, looks)
+    unchanged.require_unchanged(history, looks)
     known = tuple((one.name, one.known) for one in looks)
-    return (yield from take_over(history, decisions.sealed(LEDGER, own.topics, own.outputs), known))
+    quiet = decisions.is_quiet(history, own.fingerprint)
+    tables = () if quiet else decisions.sealed(LEDGER, own.topics, own.outputs)
+    return (yield from claims.take_over(history, tables, (known, own.fingerprint)))
 
 
 def resume(own: Pipeline, turn: Turn, history: History) -> Steps[At]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakestreams.engine.ledger.plans import History, StoredState
-from lakestreams.engine.protocol import decisions, keeping, machines
+from lakestreams.engine.protocol import claims, decisions, keeping, machines
 from lakestreams.engine.protocol.commands import LEDGER, REPLAYS, Append, Delete, Overwrite, Read, Seal, Steps, Turn
 
 
@@ -21,7 +21,7 @@ def maintain(history: History, tables: tuple[Any, ...]) -> Steps[tuple[Turn, His
         tables: those of `sealed`: the ledger alone, in which all that counts of a maintenance stands.
     """
     turn = Turn("maintain", decisions.next_epoch(history.maintenance))
-    yield from machines.claim(turn)
+    yield from claims.claim(turn)
     yield Seal(tables, turn)
     return turn, (yield Read(LEDGER, turn))
 

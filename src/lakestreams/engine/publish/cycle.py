@@ -208,7 +208,7 @@ def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) 
     """Where anything of a cycle is out, or may be out; None: nowhere.
 
     Only epochs before the ledger's own may have published it, and nothing of theirs is on its way any more
-    (`machines.take_over`). Its outputs are those of this topology: what the cycle
+    (`claims.take_over`). Its outputs are those of this topology: what the cycle
     has given to others is whole there, an output being one commit, or not there at all.
     """
     own = F.col("pipeline") == ledger.pipeline

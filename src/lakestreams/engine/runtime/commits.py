@@ -78,6 +78,13 @@ class Commit:
         return "attempt" in predicate and ("offset" in predicate or "seq" in predicate)
 
     @property
+    def appended(self) -> tuple[str, int] | None:
+        """By which application and under which number of it rows of ours were appended; None: this is no append."""
+        application, _, number = (self.mark or "").removeprefix(MARK).rpartition(" ")
+        is_append = self.operation == "WRITE" and self.ours and number.isdecimal()
+        return (application, int(number)) if is_append else None
+
+    @property
     def restored_to(self) -> int | None:
         """Which version a RESTORE has taken; None where it was asked for by time."""
         version = self.parameters.get("version")
@@ -138,11 +145,18 @@ def _known(good: Mapping[int, bool], version: int | None) -> int | None:
     return max((one for one in good if version is not None and one <= version), default=None)
 
 
-def newest_property(commits: Sequence[Commit], name: str, since: int) -> str | None:
-    """The value that a table's property was set to last, behind a version; None if it was not set there."""
-    reported = (one.parameters.get("properties") for one in commits if one.version > since and one.operation == _SET)
+def newest_property(commits: Sequence[Commit], name: str) -> str | None:
+    """The value that a table's property was set to last; None if it was not set."""
+    reported = (one.parameters.get("properties") for one in commits if one.operation == _SET)
     values = [json.loads(text).get(name) for text in reported if text]
     return next((str(value) for value in reversed(values) if value is not None), None)
+
+
+def appended_by(commits: Sequence[Commit], pipeline: str) -> list[tuple[str, int]]:
+    """The application, without the pipeline's name, and the number of each of a pipeline's own appends."""
+    appends = [one.appended for one in commits]
+    own = f"{pipeline}/"
+    return [(one[0].removeprefix(own), one[1]) for one in appends if one is not None and one[0].startswith(own)]
 
 
 def read(spark: SparkSession, table: Table, limit: int | None = None) -> list[Commit]:
@@ -193,6 +207,16 @@ class Identity:
     table_id: str
     properties: Mapping[str, str]
     files: int
+
+
+def began_as(table: Table, table_id: str) -> bool:
+    """Whether a folder's log begins with the table of an id; False also where it does not go back to its beginning.
+
+    What came in its place since then stands in its history.
+    """
+    files = _files(table.path)[:1] if table.path is not None else []
+    made = (one["metaData"]["id"] for file in files for one in _actions(file) if "metaData" in one)
+    return bool(files) and int(files[0].stem) == 0 and next(made, "") == table_id
 
 
 def identity(spark: SparkSession, table: Table) -> Identity:

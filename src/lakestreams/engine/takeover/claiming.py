@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.engine.ledger import fence
-from lakestreams.engine.protocol import commands, machines
+from lakestreams.engine.protocol import claims, commands
 from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.errors import Fenced
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Claiming:
-    """The hands of `machines.claim` and `machines.take_over`, and of the claim of `maintenance.trim`.
+    """The hands of `claims.claim` and `claims.take_over`, and of the claim of `maintenance.trim`.
 
     Attributes:
         ledger: of a run, under no epoch yet; that of the claimed epoch behind the claim.
@@ -44,7 +44,7 @@ class Claiming:
         Raises:
             Fenced: if another run claimed it at the same time.
         """
-        self._carried_out(machines.claim(turn))
+        self._carried_out(claims.claim(turn))
         return self.ledger
 
     def take_over(self, history: History, tables: tuple[Table, ...]) -> History:
@@ -57,7 +57,7 @@ class Claiming:
         Raises:
             Fenced: if another driver claimed the same epoch at the same time.
         """
-        _, history = self._carried_out(machines.take_over(history, tables))
+        _, history = self._carried_out(claims.take_over(history, tables))
         return history
 
     def _carried_out(self, steps: commands.Steps[Any]) -> Any:

@@ -24,7 +24,7 @@ _SECONDS: Final = (631_152_000, 4_102_444_800)
 def taken_from(history: History) -> list[str]:
     """What to know of the run that had the pipeline before, as warnings: it has crashed, or runs still."""
     claim = history.claim
-    if claim is None or (history.open_plan is None and not claim.waits_ms):
+    if claim is None or (history.open_plan is None and not claim.waits):
         return []
     what = f"has not finished cycle {history.open_plan.cycle}" if history.open_plan else "has not ended"
     text = (

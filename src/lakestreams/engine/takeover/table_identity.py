@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lakestreams.engine.ledger import fence
 from lakestreams.engine.ledger.plans import History, KnownTable
-from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol import decisions, unchanged
 from lakestreams.engine.publish import event_log, orphans, quarantine
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime import commits
@@ -48,6 +48,7 @@ class Look:
         table_id: Delta's id of it; "": it is not there.
         properties: Delta's table properties.
         files: how many files its newest version has; 0 where that was not asked, since the ledger knows the table.
+        written_by: the newest epoch of the pipeline that the table shows.
         commits: its newest ones, ascending.
     """
 
@@ -58,6 +59,7 @@ class Look:
     table_id: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
     files: int = 0
+    written_by: int = 0
     commits: Sequence[Commit] = ()
 
     @property
@@ -95,6 +97,14 @@ class TablesBefore:
                 message = f"table {one.table.name} belongs to {owner}; {one.owner} would be written to it, too"
                 raise TableOwned(message, where=one.table.path or one.table.reference)
 
+    def beyond(self, epoch: int) -> list[Look]:
+        """The tables that show a later epoch, or have records of one where there is none."""
+        return [
+            one
+            for one in self.looks
+            if unchanged.ledger_lost(epoch, one.written_by, has_records=one.role == "bronze" and bool(one.files))
+        ]
+
     def require_ledger(self, epoch: int) -> None:
         """Refuses to start again, or from an older state, where tables hold what a later epoch has written.
 
@@ -104,14 +114,12 @@ class TablesBefore:
         Raises:
             LedgerLost: naming a table that shows it.
         """
-        for one in self.looks:
-            sealed = int(one.properties.get(f"{_SEALED}{self.pipeline}", 0))
-            files = one.role == "bronze" and bool(one.files)
-            if not decisions.ledger_lost(epoch, sealed, has_records=files):
-                continue
-            if sealed > epoch:
+        for one in self.beyond(epoch):
+            if one.written_by > epoch:
                 knows = f"knows only {epoch}" if epoch else "knows no epoch of it"
-                message = f"epoch {sealed} of {self.pipeline} has written to {one.table.name}, but the ledger {knows}"
+                message = (
+                    f"epoch {one.written_by} of {self.pipeline} has written to {one.table.name}, but the ledger {knows}"
+                )
                 raise LedgerLost(message)
             message = f"{one.table.name} has records of {self.pipeline}, but the ledger does not know the pipeline"
             raise LedgerLost(message)
@@ -197,6 +205,9 @@ def known(spark: SparkSession, ledger: Ledger, topology: Topology, *, accept: bo
         ledger.create(spark)  # adds the columns that an older version's lacks
         history = ledger.history(spark)
     tables = look(spark, ledger, topology, history.tables)
+    if tables.has_ledger and tables.beyond(history.epoch):  # another driver may have begun between the two looks
+        history = ledger.history(spark)
+        tables = look(spark, ledger, topology, history.tables)
     tables.require_own()
     tables.require_ledger(history.epoch)
     if not history.epoch or tables.epochs_changed(spark, history):
@@ -265,16 +276,29 @@ def refuse(faults: Sequence[Fault], *, accept: bool) -> list[str]:
 
 
 def _looked(spark: SparkSession, one: Look, pipeline: str, known: KnownTable | None = None) -> Look:
-    """The table as it is. Its history alone tells that, if it has the pipeline's own seal behind what the ledger knows."""
+    """The table as it is. Its log alone tells that, if it has a commit of the pipeline behind what the ledger knows."""
     if not one.table.exists(spark):
         return one
     newest = commits.read(spark, one.table, _NEWEST)
-    sealed = None if known is None else commits.newest_property(newest, f"{_SEALED}{pipeline}", known.version)
-    if known is not None and sealed is not None:
-        properties = {f"{_SEALED}{pipeline}": sealed} | ({OWNER: one.owner} if one.owner else {})
-        return replace(one, table_id=known.table_id, properties=properties, commits=newest)
+    seal = f"{_SEALED}{pipeline}"
+    if known is not None:
+        since = [commit for commit in newest if commit.version > known.version]
+        own = commits.newest_property(since, seal) is not None or bool(commits.appended_by(since, pipeline))
+        if own or commits.began_as(one.table, known.table_id):
+            properties = {OWNER: one.owner} if one.owner else {}
+            sealed = commits.newest_property(newest, seal)
+            by = _written_by(newest, pipeline, sealed)
+            return replace(one, table_id=known.table_id, properties=properties, written_by=by, commits=newest)
     it = commits.identity(spark, one.table)
-    return replace(one, table_id=it.table_id, properties=it.properties, files=it.files, commits=newest)
+    by = _written_by(newest, pipeline, it.properties.get(seal))
+    return replace(one, table_id=it.table_id, properties=it.properties, files=it.files, written_by=by, commits=newest)
+
+
+def _written_by(newest: Sequence[Commit], pipeline: str, sealed: str | None) -> int:
+    """The newest epoch that a table shows: of its seal, and of the numbers of what was appended to bronze."""
+    appended = commits.appended_by(newest, pipeline)
+    in_bronze = [decisions.epoch_in(number) for application, number in appended if application.startswith("bronze/")]
+    return max([int(sealed or 0), *in_bronze])
 
 
 def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError | None:
@@ -287,7 +311,7 @@ def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError
         return TableDeleted(f"table {one.table.name} existed when the pipeline last ran, and is missing now", **where)
     if known is None:
         return None
-    fault = decisions.table_fault(known, one.table_id, one.version)
+    fault = unchanged.table_fault(known, one.table_id, one.version)
     if fault == "replaced":
         message = (
             f"table {one.table.name} was replaced: it is not the one that the pipeline wrote to (id {one.table_id}, "

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakestreams.engine.ledger.rows import configuration_option, interval_option, tables_option
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.run import Run, Setup
 from lakestreams.engine.runtime.progress import wall_clock_ms
 from lakestreams.engine.takeover import changed, running, table_identity, tables
@@ -70,7 +71,7 @@ def _changed(setup: Setup, history: History) -> changed.Change | None:
 
 
 def _claim(setup: Setup, known: table_identity.Known, history: History, noted: Noted) -> tuple[Ledger, History]:
-    """Claims the next epoch and seals the tables: the ledger of the epoch, and what it says behind that."""
+    """Claims the next epoch and seals the tables, unless nobody can write to them: the epoch's ledger, and what it says then."""
     settings, configured, reporter = setup.settings, setup.configured, setup.reporter
     options = {
         "max_bad_share": str(settings.max_bad_share),
@@ -91,7 +92,8 @@ def _claim(setup: Setup, known: table_identity.Known, history: History, noted: N
     claiming = Claiming(setup.spark, run, options, unknown, claimed)
     last = history.claim  # who has written nothing behind its claim may not have sealed
     same = last is not None and last.configuration == configured.whole and last.last_ms > last.began_ms
-    history = claiming.take_over(history, tables.sealed(run, setup.topology, snapshots=not same))
+    quiet = decisions.is_quiet(history, configured.whole)
+    history = claiming.take_over(history, () if quiet else tables.sealed(run, setup.topology, snapshots=not same))
     return claiming.ledger, history
 
 
