@@ -321,6 +321,26 @@ def test_a_ledger_of_an_earlier_time_is_noticed_by_what_was_appended(laid: Laid,
     assert sealed(lake) == 0
     with pytest.raises(LedgerLost, match="knows only"):
         lake.copied(tmp_path / "again").known("named")
+    shutil.rmtree(lake.root / "bronze")
+    shutil.copytree(laid.root / "bronze", lake.root / "bronze")  # so outputs alone show it
+    with pytest.raises(LedgerLost, match=r"cycle \d+ of named has written to silver"):
+        lake.copied(tmp_path / "with bronze").known("named")
+
+
+def test_a_table_that_is_made_anew_under_a_running_driver_is_refused_at_the_next_start(
+    laid: Laid, tmp_path: Path
+) -> None:
+    """Although the driver appends to it, and more often than to the one that the ledger knows."""
+    lake = laid.copied(tmp_path / "lake")
+    silver, bench = table(lake, "append"), lake.bench("named")
+    known = Ledger(bench.lake, "named").history(laid.spark).tables["output silver.named"]
+    columns = silver.read(laid.spark).schema
+    shutil.rmtree(str(silver.path))
+    laid.spark.createDataFrame([], columns).write.format("delta").save(silver.path)
+    for number in range(known.version + 1):
+        silver.append(laid.spark.createDataFrame([], columns), "named/silver.named", number + 1)
+    with pytest.raises(TableChanged, match="was replaced"):
+        lake.copied(tmp_path / "again").known("named")
 
 
 def test_a_pipeline_does_not_write_to_the_table_of_another_one(laid: Laid, tmp_path: Path) -> None:

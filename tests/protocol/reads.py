@@ -188,10 +188,10 @@ class Reads:
             rows, numbers, table_id, by = self.tables.values[state[TABLES[name]]]
             by = max([by, *(decisions.epoch_in(number) for one, number in numbers if one.startswith("bronze/"))])
             version = len(rows) if self._looks else 0
+            has_records = name in ("a", "b") and bool(rows)
+            cycle = max((number for _, number in numbers), default=0) if name == "silver" else 0
             found.append(
-                unchanged.Look(
-                    name, str(table_id), version, written_by=by, has_records=name in ("a", "b") and bool(rows)
-                )
+                unchanged.Look(name, str(table_id), version, written_by=by, cycle=cycle, has_records=has_records)
             )
         found.append(unchanged.Look("epochs", "1", 0, written_by=epoch_of(state[EPOCHS], commands.Turn("epoch", 0))))
         return tuple(found) if self._looks else ()

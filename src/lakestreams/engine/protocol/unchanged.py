@@ -20,6 +20,7 @@ class Look:
         version: its newest one.
         changed: whether its commits since the last claim tell that others have changed it.
         written_by: the newest epoch that it shows.
+        cycle: the newest cycle that it shows.
         has_records: whether it is bronze, and not empty.
     """
 
@@ -28,6 +29,7 @@ class Look:
     version: int
     changed: bool = False
     written_by: int = 0
+    cycle: int = 0
     has_records: bool = False
 
     @property
@@ -55,21 +57,23 @@ def table_fault(
     return "put back" if version < known.version else None
 
 
-def ledger_lost(epoch: int, written_by: int, *, has_records: bool) -> bool:
-    """Whether a table shows a later epoch than the ledger knows, or records of which it knows nothing.
+def ledger_lost(history: History, *, written_by: int, cycle: int, has_records: bool) -> bool:
+    """Whether a table shows a later epoch or cycle than the ledger knows, or records of which it knows nothing.
 
     Args:
-        epoch: the newest one in the ledger.
+        history: what the ledger knows.
         written_by: the newest epoch that the table shows: one that has sealed it, or appended to it.
+        cycle: the newest one that has written to the table; its plan was in the ledger before.
         has_records: whether it is bronze, and not empty.
     """
-    return written_by > epoch or (has_records and not epoch)
+    planned = history.plan.cycle if history.plan is not None else 0
+    return written_by > history.epoch or cycle > planned or (has_records and not history.epoch)
 
 
 def require_unchanged(history: History, looks: Sequence[Look]) -> None:
     """Refuses tables that others have changed, before anything is written."""
     for one in looks:
-        if ledger_lost(history.epoch, one.written_by, has_records=one.has_records):
+        if ledger_lost(history, written_by=one.written_by, cycle=one.cycle, has_records=one.has_records):
             code, message = "LS516", f"the ledger lacks what {one.name} has"
             raise Stop(code, message)
         fault = table_fault(history.tables.get(one.name), one.table_id, one.version)

@@ -36,6 +36,7 @@ _OVERWRITES: Final = frozenset(
     {"WRITE", "CREATE TABLE AS SELECT", "CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE AS SELECT"}
 )
 _MERGED: Final = re.compile(r"\b_gone\b")  # the column by which `Table.merge` knows deletions
+_UP_TO: Final = re.compile(r"\.cycle <= (\d+)L?\)")
 _NEWEST: Final = 20
 _SINCE: Final = 1_000  # commits that others may make between two looks
 
@@ -83,6 +84,12 @@ class Commit:
         application, _, number = (self.mark or "").removeprefix(MARK).rpartition(" ")
         is_append = self.operation == "WRITE" and self.ours and number.isdecimal()
         return (application, int(number)) if is_append else None
+
+    @property
+    def merged_up_to(self) -> int | None:
+        """Of a merge that is ours, the cycle (`Table.merge`); None: it does not tell."""
+        found = _UP_TO.search(self.parameters.get("matchedPredicates") or "") if self.operation == "MERGE" else None
+        return int(found[1]) if found is not None and self.ours else None
 
     @property
     def restored_to(self) -> int | None:
@@ -209,14 +216,15 @@ class Identity:
     files: int
 
 
-def began_as(table: Table, table_id: str) -> bool:
-    """Whether a folder's log begins with the table of an id; False also where it does not go back to its beginning.
+def began_as(table: Table) -> str | None:
+    """The id of the table that a folder's log begins with; None: nothing tells, as it does not go back to its beginning.
 
     What came in its place since then stands in its history.
     """
     files = _files(table.path)[:1] if table.path is not None else []
-    made = (one["metaData"]["id"] for file in files for one in _actions(file) if "metaData" in one)
-    return bool(files) and int(files[0].stem) == 0 and next(made, "") == table_id
+    if not files or int(files[0].stem) > 0:
+        return None
+    return next((str(one["metaData"]["id"]) for one in _actions(files[0]) if "metaData" in one), None)
 
 
 def identity(spark: SparkSession, table: Table) -> Identity:

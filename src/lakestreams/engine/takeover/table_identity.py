@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 Role = Literal["ledger", "epochs", "control", "bronze", "output"]
 _NEWEST: Final = 50  # commits that the first look reads
+_BY_CYCLE: Final = (
+    "control quarantine",
+    "control events",
+)  # tables whose appends are numbered by cycles, besides outputs
 _SEALED: Final = "lakestreams.sealed."
 
 
@@ -49,6 +53,7 @@ class Look:
         properties: Delta's table properties.
         files: how many files its newest version has; 0 where that was not asked, since the ledger knows the table.
         written_by: the newest epoch of the pipeline that the table shows.
+        cycle: the newest cycle of the pipeline that the table shows.
         commits: its newest ones, ascending.
     """
 
@@ -60,6 +65,7 @@ class Look:
     properties: Mapping[str, str] = field(default_factory=dict)
     files: int = 0
     written_by: int = 0
+    cycle: int = 0
     commits: Sequence[Commit] = ()
 
     @property
@@ -97,31 +103,36 @@ class TablesBefore:
                 message = f"table {one.table.name} belongs to {owner}; {one.owner} would be written to it, too"
                 raise TableOwned(message, where=one.table.path or one.table.reference)
 
-    def beyond(self, epoch: int) -> list[Look]:
-        """The tables that show a later epoch, or have records of one where there is none."""
+    def beyond(self, history: History) -> list[Look]:
+        """The tables that show a later epoch or cycle, or have records where the ledger knows of no run."""
         return [
             one
             for one in self.looks
-            if unchanged.ledger_lost(epoch, one.written_by, has_records=one.role == "bronze" and bool(one.files))
+            for has_records in [one.role == "bronze" and bool(one.files)]
+            if unchanged.ledger_lost(history, written_by=one.written_by, cycle=one.cycle, has_records=has_records)
         ]
 
-    def require_ledger(self, epoch: int) -> None:
+    def require_ledger(self, history: History) -> None:
         """Refuses to start again, or from an older state, where tables hold what a later epoch has written.
 
         Args:
-            epoch: the newest one that the ledger knows.
+            history: what the ledger knows.
 
         Raises:
             LedgerLost: naming a table that shows it.
         """
-        for one in self.beyond(epoch):
+        epoch, plan = history.epoch, history.plan
+        for one in self.beyond(history):
             if one.written_by > epoch:
                 knows = f"knows only {epoch}" if epoch else "knows no epoch of it"
-                message = (
-                    f"epoch {one.written_by} of {self.pipeline} has written to {one.table.name}, but the ledger {knows}"
-                )
-                raise LedgerLost(message)
-            message = f"{one.table.name} has records of {self.pipeline}, but the ledger does not know the pipeline"
+                what = f"epoch {one.written_by} of {self.pipeline} has written to {one.table.name}"
+            elif epoch:
+                knows = f"knows only {plan.cycle}" if plan is not None else "knows none"
+                what = f"cycle {one.cycle} of {self.pipeline} has written to {one.table.name}"
+            else:
+                knows = "does not know the pipeline"
+                what = f"{one.table.name} has records of {self.pipeline}"
+            message = f"{what}, but the ledger {knows}"
             raise LedgerLost(message)
 
     def faults(self, spark: SparkSession, history: History) -> list[Fault]:
@@ -205,14 +216,24 @@ def known(spark: SparkSession, ledger: Ledger, topology: Topology, *, accept: bo
         ledger.create(spark)  # adds the columns that an older version's lacks
         history = ledger.history(spark)
     tables = look(spark, ledger, topology, history.tables)
-    if tables.has_ledger and tables.beyond(history.epoch):  # another driver may have begun between the two looks
+    if tables.has_ledger and tables.beyond(history):  # another driver may have begun between the two looks
         history = ledger.history(spark)
         tables = look(spark, ledger, topology, history.tables)
     tables.require_own()
-    tables.require_ledger(history.epoch)
+    tables.require_ledger(history)
     if not history.epoch or tables.epochs_changed(spark, history):
         history = _beyond_epochs(spark, ledger, history, has_ledger=tables.has_ledger)
-    return Known(tables, history, refuse(tables.faults(spark, history), accept=accept))
+    faults = tables.faults(spark, history)
+    accepted = refuse(faults, accept=accept)
+    if faults:  # what the claim says of them is what they are now
+        changed = {one.look.key for one in faults}
+        looks = [replace(one, table_id=_id_of(spark, one)) if one.key in changed else one for one in tables.looks]
+        tables = replace(tables, looks=looks)
+    return Known(tables, history, accepted)
+
+
+def _id_of(spark: SparkSession, one: Look) -> str:
+    return commits.identity(spark, one.table).table_id if one.exists else ""
 
 
 def _beyond_epochs(spark: SparkSession, ledger: Ledger, history: History, *, has_ledger: bool) -> History:
@@ -276,29 +297,46 @@ def refuse(faults: Sequence[Fault], *, accept: bool) -> list[str]:
 
 
 def _looked(spark: SparkSession, one: Look, pipeline: str, known: KnownTable | None = None) -> Look:
-    """The table as it is. Its log alone tells that, if it has a commit of the pipeline behind what the ledger knows."""
+    """The table as it is. Of a folder that the ledger knows its log alone tells that, whatever it holds."""
     if not one.table.exists(spark):
         return one
     newest = commits.read(spark, one.table, _NEWEST)
     seal = f"{_SEALED}{pipeline}"
-    if known is not None:
-        since = [commit for commit in newest if commit.version > known.version]
-        own = commits.newest_property(since, seal) is not None or bool(commits.appended_by(since, pipeline))
-        if own or commits.began_as(one.table, known.table_id):
-            properties = {OWNER: one.owner} if one.owner else {}
-            sealed = commits.newest_property(newest, seal)
-            by = _written_by(newest, pipeline, sealed)
-            return replace(one, table_id=known.table_id, properties=properties, written_by=by, commits=newest)
-    it = commits.identity(spark, one.table)
-    by = _written_by(newest, pipeline, it.properties.get(seal))
-    return replace(one, table_id=it.table_id, properties=it.properties, files=it.files, written_by=by, commits=newest)
+    if known is not None and _is_still(one.table, known, newest, pipeline):
+        properties = {OWNER: one.owner} if one.owner else {}
+        it = commits.Identity(known.table_id, properties, 0)
+        sealed = commits.newest_property(newest, seal)
+    else:
+        it = commits.identity(spark, one.table)
+        sealed = it.properties.get(seal)
+    epoch, cycle = _shown(one, newest, pipeline)
+    return replace(
+        one, table_id=it.table_id, properties=it.properties, files=it.files, commits=newest,
+        written_by=max(int(sealed or 0), epoch), cycle=cycle,
+    )  # fmt: skip
 
 
-def _written_by(newest: Sequence[Commit], pipeline: str, sealed: str | None) -> int:
-    """The newest epoch that a table shows: of its seal, and of the numbers of what was appended to bronze."""
+def _is_still(table: Table, known: KnownTable, newest: Sequence[Commit], pipeline: str) -> bool:
+    """Whether a folder's log alone tells that it is the table that the ledger knows.
+
+    Where it does not go back to its beginning, an append of the pipeline behind what the ledger knows tells it: a table that was
+    made anew meanwhile has a log that does.
+    """
+    since = [one for one in newest if one.version > known.version]
+    if table.path is None or any(not one.harmless and not one.ours for one in since):
+        return False
+    first = commits.began_as(table)
+    return first == known.table_id if first is not None else bool(commits.appended_by(since, pipeline))
+
+
+def _shown(one: Look, newest: Sequence[Commit], pipeline: str) -> tuple[int, int]:
+    """The newest epoch and the newest cycle of the pipeline that a table's commits show; 0: none."""
     appended = commits.appended_by(newest, pipeline)
-    in_bronze = [decisions.epoch_in(number) for application, number in appended if application.startswith("bronze/")]
-    return max([int(sealed or 0), *in_bronze])
+    epochs = [decisions.epoch_in(number) for _, number in appended] if one.role == "bronze" else []
+    if one.role != "output" and one.key not in _BY_CYCLE:
+        return max(epochs, default=0), 0
+    merged = [each.merged_up_to or 0 for each in newest] if one.role == "output" else []
+    return 0, max([number for _, number in appended] + merged, default=0)
 
 
 def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError | None:
