@@ -105,6 +105,33 @@ def test_a_unique_key_is_looked_for_among_earlier_rows_nearby(spark: SparkSessio
     assert judging.examples(dataset, what) == ['{"id":"1"} stands in 2 rows']
 
 
+def test_a_unique_key_may_come_again_later_in_the_same_cycle_or_between_the_times_of_two(spark: SparkSession) -> None:
+    """A first load has the rows of years in one cycle: how cycles cut the rows decides nothing."""
+    times = [("1", 1_000), ("1", 9_000), ("2", 5_000), ("3", 9_000), ("3", 9_100), ("4", 5_000)]
+    rows = frame(spark, *((key, (5, "x"), "matched", at, 0) for key, at in times))
+    earlier = spark.createDataFrame(
+        [("2", 2_000), ("4", 4_500), ("4", 4_400), ("5", 900), ("5", 901)], "id string, event_time_ms bigint"
+    )
+    what = invariants.UniqueKey(columns=("id",), within="500 ms")
+    dataset = Dataset("d", rows, fields(), (), (what,), earlier=lambda: earlier, columns=FIELDS)
+    assert judging.examples(dataset, what) == ['{"id":"4"} stands in 3 rows', '{"id":"3"} stands in 2 rows']
+    assert judging.as_dict(judging.counted(dataset).collect())["d"]["unique_key"] == (6, 2)
+    alone = Dataset("d", rows, fields(), (), (what,), columns=FIELDS)
+    assert judging.examples(alone, what) == ['{"id":"3"} stands in 2 rows']
+
+
+def test_a_row_that_a_rule_drops_doubles_no_key(spark: SparkSession) -> None:
+    rows = frame(
+        spark, ("1", (5, "x"), "matched", 1, 0), ("1", (-5, "x"), "matched", 2, 0), ("2", (-1, "x"), "record", 3, 0)
+    )
+    earlier = spark.createDataFrame([("2", 3)], "id string, event_time_ms bigint")
+    what = invariants.UniqueKey(columns=("id",))
+    for action, doubled in (("drop", 0), ("warn", 2)):
+        rule = invariants.Rule("d", "positive", "a > 0", action)
+        dataset = Dataset("d", rows, fields(), (rule,), (what,), earlier=lambda: earlier, columns=FIELDS)
+        assert judging.as_dict(judging.counted(dataset).collect())["d"]["unique_key"] == (3, doubled)
+
+
 def test_outcomes_are_counted_over_cycles_and_forgotten_when_no_more_can_come(spark: SparkSession) -> None:
     first = outcomes.count(frame(spark, ("1", (5, "x"), "matched", 1, 0)), ["s"], None, 0)
     kept = outcomes.retain(first, clock_ms=100, span_ms=200)
