@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestreams import Json, StreamsBuilder, Text, invariants
 from lakestreams.engine.ledger.plans import Plan, Range
-from lakestreams.engine.publish import events
+from lakestreams.engine.publish import events, orphans
 from lakestreams.engine.publish.events import CycleSummary
 from lakestreams.errors import UnknownColumn
 from lakestreams.evaluate.walk import check
@@ -154,6 +154,24 @@ def test_a_rule_is_checked_against_the_schema_before_the_start(spark: SparkSessi
     assert (UnknownColumn.code, 'expectation "wrong" of s') in as_rows
     assert sum(code == UnknownColumn.code for code, _ in as_rows) >= 2
     assert any("reflect" in fault.message for fault in faults)
+
+
+def test_a_row_as_text_has_all_that_the_row_has(spark: SparkSession) -> None:
+    """Its nulls, which rules are about, and times to the microsecond in UTC, wherever the session is."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        rows = spark.sql(
+            "SELECT struct(timestamp_micros(1000000 + id) AS at) AS k, struct(int(null) AS a) AS v, 'unmatched' AS kind,"
+            f" true AS orphan, struct(int(null) AS b) AS foreign_key, 1L AS ts, 0 AS n, cast(null AS {ORDER_TYPE}) AS o,"
+            f" cast(array() AS array<{CONTRIBUTOR_TYPE}>) AS contributors FROM range(2)"
+        )
+        texts = [row[0] for row in rows.select(judging.row_text()).collect()]
+        listed = sorted((row["key"], row["foreign_key"]) for row in orphans.changes("p", "named", rows).collect())
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert sorted(texts)[1] == '{"key":{"at":"1970-01-01T00:00:01.000001Z"},"value":{"a":null}}'
+    assert listed == [(f'{{"at":"1970-01-01T00:00:01.00000{no}Z"}}', '{"b":null}') for no in (0, 1)]
 
 
 # --- plain values ----------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.expectations import outcomes
 from lakestreams.expectations.rules import any_of, violated
+from lakestreams.formats.json import text_of
 from lakestreams.operators.records import (
     AMENDED,
     CONTRIBUTORS,
@@ -93,7 +94,7 @@ class Dataset:
             twice = self.rows.groupBy(ORDER, PLACE).agg(F.count("*").alias("times")).where("times > 1")
             return twice.withColumn("shown", F.concat(_place(), F.lit(" row "), F.col(PLACE), F.lit(" twice")))
         if isinstance(what, ForeignKeyExists) and self.orphans is not None:
-            return self.orphans.where(ORPHAN).withColumn("shown", F.concat(_place(), F.lit(" "), F.to_json(KEY)))
+            return self.orphans.where(ORPHAN).withColumn("shown", F.concat(_place(), F.lit(" "), text_of(F.col(KEY))))
         if isinstance(what, UniqueKey):
             return self._doubled(what)
         return None
@@ -121,16 +122,14 @@ class Dataset:
             rows = rows.unionByName(old.join(new, same, "left_semi"))
         in_time = Window.partitionBy(*names).orderBy("at")
         # the nearest rows of the key stand next to each other: verdicts do not depend on how cycles cut the rows
-        apart = F.least(F.col("at") - F.lag("at").over(in_time), F.lead("at").over(in_time) - F.col("at"))
-        close = rows.withColumn("apart", apart).where(F.col("apart") <= what.within_ms)
+        gap = F.least(F.col("at") - F.lag("at").over(in_time), F.lead("at").over(in_time) - F.col("at"))
+        close = rows.withColumn("gap", gap).where(F.col("gap") <= what.within_ms)
         wrong = (
             close.groupBy(*names)
             .agg(F.count("*").alias("times"), F.max("place").alias("last"))
             .where("last is not null")
         )
-        key = F.to_json(
-            F.struct(*(F.col(name).alias(column) for column, name in zip(what.columns, names, strict=True)))
-        )
+        key = text_of(F.struct(*(F.col(name).alias(column) for column, name in zip(what.columns, names, strict=True))))
         text = F.concat(key, F.lit(" stands in "), F.col("times"), F.lit(" rows"))
         return wrong.select("last.*", text.alias("shown"))
 
@@ -204,8 +203,8 @@ def _place_and_row() -> Column:
 
 
 def row_text() -> Column:
-    """A row's key and value as JSON text."""
-    return F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
+    """A row's key and value as JSON text, with its nulls: a rule may be about one."""
+    return text_of(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
 
 
 def coordinates() -> Column:
