@@ -12,7 +12,8 @@ from tests.engine.harness import Bench, assert_sound, fresh_topics, page_views
 
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import Plan
+from lakestreams.engine.ledger.plans import Plan, Range
+from lakestreams.engine.ledger.rows import frame_of
 from lakestreams.engine.publish import event_log, events
 from lakestreams.engine.publish.events import CycleSummary
 from lakestreams.engine.runtime.failpoints import VARIABLE, FailpointReached
@@ -107,6 +108,32 @@ def test_a_log_of_years_is_added_up_where_it_lies(
     assert list(views.expected.items()) == [("z_first", (1_400, 400)), ("a_second", (1_800, 100))]
     assert (silver.parents, silver.rows, silver.kinds) == (("Views",), 1_800, {"matched": 200, "record": 1_600})
     assert sizes[1] < 1.2 * sizes[0], sizes
+
+
+def test_a_log_that_lacks_very_many_cycles_gets_them_all(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after the table was lost, of a pipeline that has a cycle every few seconds."""
+    cycles = 10_200
+    builder = StreamsBuilder("page_views")
+    builder.stream("Views", key=Text("user"), value=Json("page string")).to_delta("silver.views")
+    topology, ledger = builder.build(), Ledger(Lake(str(tmp_path)), "page_views")
+    ledger.create(spark)
+    event_log.create(spark, ledger)
+    plan = Plan(1, "f", (Range("Views", 0, 0, 1, 1, 0, 0, 0, 900, 30),), {}, 1, 2)
+    closes = CycleSummary(0, CycleMetrics(), {}, "run", 1_000, 2_000).as_dict()
+    row = frame_of(spark, [ledger.plan_row(plan, closes).columns])
+    before = (F.col("id") - 1).cast("string")
+    many = row.drop("cycle").crossJoin(spark.range(1, cycles + 2)).withColumns(
+        {"cycle": F.col("id"), "details": F.replace("details", F.lit('"cycle": 0'), F.concat(F.lit('"cycle": '), before))}
+    )  # fmt: skip
+    ledger.table.append(many.select(row.columns), "test", 1)
+    told: list[int] = []
+    monkeypatch.setattr(
+        event_log.EventLog, "_append", lambda _self, rows, _cycle: told.extend(sorted({one["cycle"] for one in rows}))
+    )
+    event_log.EventLog(spark, ledger, topology, finished=cycles).write()
+    assert told == [*range(1, cycles + 1)]
 
 
 @pytest.mark.soak

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _PROPERTIES: Final = {"delta.dataSkippingStatsColumns": "pipeline,cycle,event_type,timestamp"}
 # Cycles whose events go into one commit; a run that finds more, such as the first one of a newer version, writes several.
 _AT_ONCE: Final = 500
+_READ_AT_ONCE: Final = 10_000  # of the ledger
 
 
 def table(ledger: Ledger) -> Table:
@@ -190,11 +191,14 @@ class EventLog:
             self._caught_up = True
         while self._waiting:
             part, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
-            self._append([row for one in part for row in events.of_cycle(self.topology, *one)], part[-1][0].cycle)
+            self._tell(part)
         self._wrote_s = time.monotonic()
 
+    def _tell(self, part: Sequence[tuple[Plan, CycleSummary]]) -> None:
+        self._append([row for one in part for row in events.of_cycle(self.topology, *one)], part[-1][0].cycle)
+
     def _catch_up(self) -> None:
-        """Finds what earlier drivers finished and did not tell."""
+        """Writes what earlier drivers finished and did not tell: in pieces, since it may be all that there ever was."""
         first = min((plan.cycle for plan, _ in self._waiting), default=self.finished + 1)
         if first == 1:
             return  # there is nothing before it
@@ -202,10 +206,14 @@ class EventLog:
         if first <= logged + 1:
             self._waiting = [one for one in self._waiting if one[0].cycle > logged]
             return
-        missing = {one.cycle: one for one in self.ledger.summaries(self.spark, logged + 1) if one.cycle < first}
-        plans = self.ledger.plans(self.spark, logged + 1, [source.topic for source in self.topology.sources])
-        earlier = [(plan, missing[plan.cycle]) for plan in plans if plan.cycle in missing]
-        self._waiting = [*earlier, *self._waiting]
+        topics = [source.topic for source in self.topology.sources]
+        for start in range(logged + 1, first, _READ_AT_ONCE):
+            below = min(start + _READ_AT_ONCE, first)
+            missing = {one.cycle: one for one in self.ledger.summaries_below(self.spark, start, below)}
+            plans = self.ledger.plans(self.spark, start, topics, below)
+            found = [(plan, missing[plan.cycle]) for plan in plans if plan.cycle in missing]
+            for place in range(0, len(found), _AT_ONCE):
+                self._tell(found[place : place + _AT_ONCE])
 
     def _newest_cycle(self, least: int) -> int:
         """The newest cycle in the log from one on, 0 if there is none: of older ones no file is read."""
