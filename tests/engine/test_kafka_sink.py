@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, fresh_topics
 from tests.partitioning.test_kafka_default import partition as by_murmur2
@@ -266,6 +266,26 @@ def test_a_topic_alone_is_an_output_that_must_exist_and_take_the_records(
 
 
 @pytest.mark.broker
+def test_a_topic_that_takes_much_gets_records_beyond_the_producers_own_limit(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    takes = {"max.message.bytes": "5000000"}
+    views, _ = fresh_topics(broker, config=takes)
+    builder = StreamsBuilder("much")
+    builder.stream(views, key=Text("user"), value=Text("page")).to_kafka(
+        f"{views}-much", key=Text("user"), value=Text("page")
+    )
+    broker.create_topic(f"{views}-much", config=takes)
+    pages = ["/" * 2_000_000, "/home"]
+    client = Producer(broker.client_config(**{"message.max.bytes": 5_000_000}))
+    for page in pages:
+        client.produce(views, key=b"alice", value=page.encode(), timestamp=ZERO)
+    client.flush()
+    Bench(spark, broker, tmp_path, builder.build()).run()
+    assert [one.value for one in consumed(broker, f"{views}-much")] == [page.encode() for page in pages]
+
+
+@pytest.mark.broker
 @pytest.mark.soak
 def test_a_topic_that_takes_little_ends_the_write_where_nobody_can_say_so(
     spark: SparkSession, broker: Broker, tmp_path: Path
@@ -317,7 +337,7 @@ def test_formats_that_do_not_fit_the_results_are_refused(spark: SparkSession) ->
 def test_a_producer_gets_the_options_that_it_knows() -> None:
     given = {"kafka.bootstrap.servers": "a:1", "kafka.isolation.level": "read_committed", "kafka.ssl.protocol": "TLSv1.3",
              "kafka.max.poll.records": "5"}  # fmt: skip
-    target = kafka_sink.Target(given, most_bytes={"small": 5_000, "usual": 1_048_588})
+    target = kafka_sink.Target(given, most_bytes={"small": 5_000, "usual": 1_048_576, "large": 5_000_000})
     usual = {
         "kafka.bootstrap.servers": "a:1",
         "kafka.ssl.protocol": "TLSv1.3",
@@ -326,6 +346,11 @@ def test_a_producer_gets_the_options_that_it_knows() -> None:
     }
     assert target.producer("usual") == usual
     assert target.producer("small") == usual | {"kafka.batch.size": "5000"}, "else it tries one batch without end"
+    assert target.producer("large") == usual | {"kafka.max.request.size": "5000000"}, (
+        "else it refuses what the topic takes"
+    )
+    own = kafka_sink.Target({**given, "kafka.max.request.size": "2000000"}, most_bytes=target.most_bytes)
+    assert own.producer("large")["kafka.max.request.size"] == "2000000"
 
 
 def test_a_topic_of_which_nothing_is_known_has_less_time() -> None:

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_sound, fresh_topics
 from tests.engine.test_kafka_sink import consumed
 
-from lakestreams import StreamsBuilder, Text, Topology
+from lakestreams import Avro, StreamsBuilder, Text, Topology
 from lakestreams.engine.runtime import failpoints
-from lakestreams.errors import BufferFull, ExpectationFailed, PlanUnderOtherConfig, TooManyBadRecords
+from lakestreams.errors import BufferFull, ExpectationFailed, PlanUnderOtherConfig, TooManyBadRecords, UnwritableResult
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.broker]
 
 ROWS = "silver.rows"
+NUMBERS = '{"type": "record", "name": "Made", "fields": [{"name": "number", "type": "int"}]}'
 PAGES = [("ann", "1", ZERO), ("ben", "x", ZERO + 1), ("cem", "3", ZERO + 2)]
 
 
@@ -44,9 +45,13 @@ def tolerant(value: Any) -> Any:
 
 
 def topology(
-    views: str, *, source: str = "", step: str = "", mapper: Callable[..., Any] = tolerant, table: bool = True
-) -> Topology:
-    """Views in a table and a topic; `source`, `step`: what becomes of pages that are no number, and where."""
+    views: str, *, source: str = "", step: str = "", mapper: Callable[..., Any] = tolerant, table: bool = True,
+    avro: bool = False,
+) -> Topology:  # fmt: skip
+    """Views in a table and a topic; `source`, `step`: what becomes of pages that are no number, and where.
+
+    With `avro` a further topic takes numbers only.
+    """
     builder = StreamsBuilder("stopped")
     stream = builder.stream(views, key=Text("user"), value=Text("page"), name="views")
     made = stream.map_values(mapper, name="made")
@@ -56,6 +61,8 @@ def topology(
     if table:
         made.to_delta(ROWS)
     made.to_kafka(f"{views}-made")
+    if avro:
+        made.to_kafka(f"{views}-numbers", value=Avro(NUMBERS))
     return builder.build()
 
 
@@ -73,6 +80,7 @@ STOPS = {
     "source-drop": Stop({"source": "expect_or_fail"}, ExpectationFailed, {"source": "expect_or_drop"}, "13"),
     "step-warn": Stop({"step": "expect_or_fail"}, ExpectationFailed, {"step": "expect"}, "13x"),
     "step-drop": Stop({"step": "expect_or_fail"}, ExpectationFailed, {"step": "expect_or_drop"}, "13"),
+    "format": Stop({"avro": True}, UnwritableResult, {"avro": True, "step": "expect_or_drop"}, "13"),
     "expression": Stop({"mapper": whole}, Exception, {"mapper": tolerant}, "13x"),
 }
 
@@ -84,14 +92,15 @@ def out(bench: Bench, views: str) -> tuple[str, str]:
 
 # What a rule stops without a topic beside it is in `test_expectations`, with one in the next test.
 @pytest.mark.parametrize(
-    "name", [one if one == "expression" else pytest.param(one, marks=pytest.mark.soak) for one in STOPS]
+    "name", [one if one in ("expression", "format") else pytest.param(one, marks=pytest.mark.soak) for one in STOPS]
 )
 def test_what_stopped_a_cycle_is_mended_by_another_configuration(
     spark: SparkSession, broker: Broker, tmp_path: Path, name: str
 ) -> None:
     stop = STOPS[name]
     views, _ = fresh_topics(broker)
-    broker.create_topic(f"{views}-made")
+    for topic in ("made", "numbers"):
+        broker.create_topic(f"{views}-{topic}")
     broker.produce(views, PAGES)
     bench = Bench(spark, broker, tmp_path, topology(views, **stop.stops))
     for _ in range(2):  # whoever repeats it is stopped, too, and knows no less

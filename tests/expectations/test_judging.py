@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestreams import Json, StreamsBuilder, Text, invariants
 from lakestreams.engine.ledger.plans import Plan, Range
-from lakestreams.engine.publish import events
+from lakestreams.engine.publish import events, orphans
 from lakestreams.engine.publish.events import CycleSummary
 from lakestreams.errors import UnknownColumn
 from lakestreams.evaluate.walk import check
@@ -105,6 +105,33 @@ def test_a_unique_key_is_looked_for_among_earlier_rows_nearby(spark: SparkSessio
     assert judging.examples(dataset, what) == ['{"id":"1"} stands in 2 rows']
 
 
+def test_a_unique_key_may_come_again_later_in_the_same_cycle_or_between_the_times_of_two(spark: SparkSession) -> None:
+    """A first load has the rows of years in one cycle: how cycles cut the rows decides nothing."""
+    times = [("1", 1_000), ("1", 9_000), ("2", 5_000), ("3", 9_000), ("3", 9_100), ("4", 5_000)]
+    rows = frame(spark, *((key, (5, "x"), "matched", at, 0) for key, at in times))
+    earlier = spark.createDataFrame(
+        [("2", 2_000), ("4", 4_500), ("4", 4_400), ("5", 900), ("5", 901)], "id string, event_time_ms bigint"
+    )
+    what = invariants.UniqueKey(columns=("id",), within="500 ms")
+    dataset = Dataset("d", rows, fields(), (), (what,), earlier=lambda: earlier, columns=FIELDS)
+    assert judging.examples(dataset, what) == ['{"id":"4"} stands in 3 rows', '{"id":"3"} stands in 2 rows']
+    assert judging.as_dict(judging.counted(dataset).collect())["d"]["unique_key"] == (6, 2)
+    alone = Dataset("d", rows, fields(), (), (what,), columns=FIELDS)
+    assert judging.examples(alone, what) == ['{"id":"3"} stands in 2 rows']
+
+
+def test_a_row_that_a_rule_drops_doubles_no_key(spark: SparkSession) -> None:
+    rows = frame(
+        spark, ("1", (5, "x"), "matched", 1, 0), ("1", (-5, "x"), "matched", 2, 0), ("2", (-1, "x"), "record", 3, 0)
+    )
+    earlier = spark.createDataFrame([("2", 3)], "id string, event_time_ms bigint")
+    what = invariants.UniqueKey(columns=("id",))
+    for action, doubled in (("drop", 0), ("warn", 2)):
+        rule = invariants.Rule("d", "positive", "a > 0", action)
+        dataset = Dataset("d", rows, fields(), (rule,), (what,), earlier=lambda: earlier, columns=FIELDS)
+        assert judging.as_dict(judging.counted(dataset).collect())["d"]["unique_key"] == (3, doubled)
+
+
 def test_outcomes_are_counted_over_cycles_and_forgotten_when_no_more_can_come(spark: SparkSession) -> None:
     first = outcomes.count(frame(spark, ("1", (5, "x"), "matched", 1, 0)), ["s"], None, 0)
     kept = outcomes.retain(first, clock_ms=100, span_ms=200)
@@ -127,6 +154,24 @@ def test_a_rule_is_checked_against_the_schema_before_the_start(spark: SparkSessi
     assert (UnknownColumn.code, 'expectation "wrong" of s') in as_rows
     assert sum(code == UnknownColumn.code for code, _ in as_rows) >= 2
     assert any("reflect" in fault.message for fault in faults)
+
+
+def test_a_row_as_text_has_all_that_the_row_has(spark: SparkSession) -> None:
+    """Its nulls, which rules are about, and times to the microsecond in UTC, wherever the session is."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        rows = spark.sql(
+            "SELECT struct(timestamp_micros(1000000 + id) AS at) AS k, struct(int(null) AS a) AS v, 'unmatched' AS kind,"
+            f" true AS orphan, struct(int(null) AS b) AS foreign_key, 1L AS ts, 0 AS n, cast(null AS {ORDER_TYPE}) AS o,"
+            f" cast(array() AS array<{CONTRIBUTOR_TYPE}>) AS contributors FROM range(2)"
+        )
+        texts = [row[0] for row in rows.select(judging.row_text()).collect()]
+        listed = sorted((row["key"], row["foreign_key"]) for row in orphans.changes("p", "named", rows).collect())
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert sorted(texts)[1] == '{"key":{"at":"1970-01-01T00:00:01.000001Z"},"value":{"a":null}}'
+    assert listed == [(f'{{"at":"1970-01-01T00:00:01.00000{no}Z"}}', '{"b":null}') for no in (0, 1)]
 
 
 # --- plain values ----------------------------------------------------------------------------------------------------

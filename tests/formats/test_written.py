@@ -11,9 +11,23 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.formats.cases import told
 
-from lakestreams import ConnectJson, DebeziumJson, Json, Long, MaxwellJson, RegistryJson, Text
+from lakestreams import (
+    Avro,
+    ConnectJson,
+    DebeziumJson,
+    Json,
+    JsonSchema,
+    Long,
+    MaxwellJson,
+    Protobuf,
+    RegistryJson,
+    Text,
+    Uuid,
+)
+from lakestreams.errors import UnwritableResult
 from lakestreams.formats import WritableFormat
 from lakestreams.formats.base import struct_type
+from lakestreams.operators.workers import coded_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +94,27 @@ def test_what_is_written_is_read_again(spark: SparkSession, zone: str) -> None:
                     assert row["raw"] == data, where
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
+
+
+AVRO = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "f", "type": "double"}]}'
+PROTO = 'syntax = "proto3"; message M { int32 a = 1; }'
+UNWRITABLE: list[tuple[Any, dict[str, Any], str]] = [
+    (Uuid("id"), {"id": "no\nuuid"}, "uuid(id): not a UUID: no uuid"),
+    (Avro(AVRO), {"a": None, "f": 1.0}, "Avro: a: null is no int"),
+    (Avro(AVRO), {"a": 1, "f": None}, "Avro: "),
+    (Protobuf(PROTO), {"a": None}, "Protobuf: a: null, but the field has no presence"),
+    (JsonSchema("a int not null"), {"a": None}, "json_schema: a: null, but declared not null"),
+]
+
+
+@pytest.mark.parametrize("case", UNWRITABLE, ids=lambda case: case[2])
+def test_what_a_format_cannot_write_ends_the_run_with_a_code(spark: SparkSession, case: Any) -> None:
+    how, row, message = case
+    frame = spark.createDataFrame([(row,)], f"value {struct_type(how.fields)}")
+    with pytest.raises(UnwritableResult) as caught, coded_errors():
+        frame.select(how.write(F.col("value"))).collect()
+    assert caught.value.message.startswith(message)
+    assert "expect_or_drop" in caught.value.hint
 
 
 def test_which_formats_can_be_written() -> None:

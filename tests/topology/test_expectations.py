@@ -24,6 +24,7 @@ class Parts:
         self.builder = StreamsBuilder("p")
         self.stream = self.builder.stream("s", key=Text("id"), value=Json("a int"))
         self.other = self.builder.stream("o", key=Text("id"), value=Json("b int"))
+        self.keyed = self.builder.stream("k", key=Text("id"), value=Json("a int"), keys_not_null="warn")
         self.table = self.builder.table("t", key=Text("id"), value=Json("c int"))
         self.windowed = self.stream.left_join(self.other, within="1 minute", name="windowed")
         self.inner = self.stream.join(self.table, name="inner")
@@ -46,6 +47,10 @@ class Parts:
         (lambda p: p.output.holds(invariants.UniqueKey()), "it names no columns"),
         (lambda p: p.stream.holds(invariants.NoDuplicateResult()), "steps and outputs"),
         (lambda p: p.stream.expect("r", "a > 0").expect("r", "a > 1"), "stands 2 times"),
+        (lambda p: p.windowed.holds(invariants.FanOut(), invariants.FanOut("fail", 100)), "'fan_out' stands 2 times"),
+        (lambda p: p.windowed.expect("fan_out", "a > 0").holds(invariants.FanOut()), "'fan_out' stands 2 times"),
+        (lambda p: p.keyed.expect("keys_not_null", "a > 0"), "'keys_not_null' stands 2 times"),
+        (lambda p: p.output.expect("rows.matched", "a > 0"), "'rows.matched' is called as the counts"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_all_other_faults(expect: Callable[[Parts], Any], text: str) -> None:

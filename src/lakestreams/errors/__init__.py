@@ -28,6 +28,7 @@ from lakestreams.errors.data import (
     RepairUnfit,
     TooManyBadRecords,
     UnwritablePartition,
+    UnwritableResult,
 )
 from lakestreams.errors.databricks import (
     BundleInvalid,
@@ -167,6 +168,7 @@ __all__ = [
     "UnknownReference",
     "UnnamedNode",
     "UnwritablePartition",
+    "UnwritableResult",
     "WorkspaceLacks",
     "WorkspaceUnreachable",
     "WrongKind",

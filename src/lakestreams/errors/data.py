@@ -52,6 +52,19 @@ class BufferFull(LakestreamsError):
     hint = "raise max_records, or set when_full to emit, which lets the oldest updates out early"
 
 
+class UnwritableResult(LakestreamsError):
+    """A result of an output to Kafka has a value that the output's format cannot write.
+
+    A format with a schema takes no null where the schema has none, no number outside of its type, and no unknown symbol of
+    an enum. `Uuid` takes UUIDs only. Results are written as bytes before anything of the cycle is published, except on compute that keeps no
+    frames (serverless). The next run judges the same results again, by the pipeline of that run.
+    """
+
+    code = "LS405"
+    name = "UNWRITABLE_RESULT"
+    hint = "change the value in a map_values, drop such rows with expect_or_drop of the output, or write another format"
+
+
 class NotInQuarantine(LakestreamsError):
     """Quarantine holds no such record, or it was replayed or discarded before.
 

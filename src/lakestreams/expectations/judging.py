@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.expectations import outcomes
-from lakestreams.expectations.rules import violated
+from lakestreams.expectations.rules import any_of, violated
+from lakestreams.formats.json import text_of
 from lakestreams.operators.records import (
     AMENDED,
     CONTRIBUTORS,
@@ -92,50 +94,44 @@ class Dataset:
             twice = self.rows.groupBy(ORDER, PLACE).agg(F.count("*").alias("times")).where("times > 1")
             return twice.withColumn("shown", F.concat(_place(), F.lit(" row "), F.col(PLACE), F.lit(" twice")))
         if isinstance(what, ForeignKeyExists) and self.orphans is not None:
-            return self.orphans.where(ORPHAN).withColumn("shown", F.concat(_place(), F.lit(" "), F.to_json(KEY)))
+            return self.orphans.where(ORPHAN).withColumn("shown", F.concat(_place(), F.lit(" "), text_of(F.col(KEY))))
         if isinstance(what, UniqueKey):
             return self._doubled(what)
         return None
 
     def _doubled(self, what: UniqueKey) -> DataFrame:
-        """New rows whose key another new row, or an earlier one nearby in time, has."""
+        """Keys of which a new row has another row, new or earlier, no further away in event time than `within`."""
         names = [f"key{place}" for place in range(len(what.columns))]
-        new = self.rows.where(F.col(VALUE).isNotNull()).select(
+        dropping = [rule for rule in self.rules if rule.action == "drop"]  # such rows are not in the output
+        rows = self.rows.where(F.col(VALUE).isNotNull() & ~any_of(dropping, self.fields)).select(
             *(F.expr(self.columns[column]).alias(name) for column, name in zip(what.columns, names, strict=True)),
-            ORDER, PLACE, F.col(TIME).alias("at"),
+            F.struct(ORDER, PLACE).alias("place"), F.col(TIME).alias("at"),
         )  # fmt: skip
-        span = new.agg(F.min("at").alias("low"), F.max("at").alias("high"))
-        places = F.struct(ORDER, PLACE)
-        grouped = new.groupBy(*names).agg(
-            F.count("*").alias("times"), F.max(places).alias("last"), F.max("at").alias("at")
-        )
-        counted = grouped.withColumn("before", F.lit(0))
         if self.earlier is not None:
-            bounds = span.first()
+            bounds = rows.agg(F.min("at").alias("low"), F.max("at").alias("high")).first()
             low, high = (bounds["low"], bounds["high"]) if bounds is not None else (None, None)
             if low is None or high is None:
-                return counted.where(F.lit(False)).select(ORDER_OF_LAST, F.lit("").alias("shown"))
+                return rows.where(F.lit(False)).select("place.*", F.lit("").alias("shown"))
             near = F.col("event_time_ms").between(low - what.within_ms, high + what.within_ms)
-            old = (
-                self.earlier()
-                .where(near)
-                .select(*(F.col(column).alias(f"old_{name}") for column, name in zip(what.columns, names, strict=True)))
-            )
-            same = reduce(
-                lambda left, right: left & right,
-                (F.col(name).eqNullSafe(F.col(f"old_{name}")) for name in names),
-            )
-            known = old.groupBy(*old.columns).agg(F.count("*").alias("before"))
-            counted = grouped.join(known, same, "left").withColumn("before", F.coalesce("before", F.lit(0)))
-        wrong = counted.where(F.col("times") + F.col("before") > 1)
-        key = F.to_json(
-            F.struct(*(F.col(name).alias(column) for column, name in zip(what.columns, names, strict=True)))
+            old = self.earlier().where(near).select(
+                *(F.col(column).alias(name) for column, name in zip(what.columns, names, strict=True)),
+                F.lit(None).cast(rows.schema["place"].dataType).alias("place"), F.col("event_time_ms").alias("at"),
+            )  # fmt: skip
+            new = rows.select(*(F.col(name).alias(f"new_{name}") for name in names)).distinct()
+            same = reduce(and_, (F.col(name).eqNullSafe(F.col(f"new_{name}")) for name in names))
+            rows = rows.unionByName(old.join(new, same, "left_semi"))
+        in_time = Window.partitionBy(*names).orderBy("at")
+        # the nearest rows of the key stand next to each other: verdicts do not depend on how cycles cut the rows
+        gap = F.least(F.col("at") - F.lag("at").over(in_time), F.lead("at").over(in_time) - F.col("at"))
+        close = rows.withColumn("gap", gap).where(F.col("gap") <= what.within_ms)
+        wrong = (
+            close.groupBy(*names)
+            .agg(F.count("*").alias("times"), F.max("place").alias("last"))
+            .where("last is not null")
         )
-        text = F.concat(key, F.lit(" stands in "), F.col("times") + F.col("before"), F.lit(" rows"))
-        return wrong.select(ORDER_OF_LAST, text.alias("shown"))
-
-
-ORDER_OF_LAST: Final = "last.*"
+        key = text_of(F.struct(*(F.col(name).alias(column) for column, name in zip(what.columns, names, strict=True))))
+        text = F.concat(key, F.lit(" stands in "), F.col("times"), F.lit(" rows"))
+        return wrong.select("last.*", text.alias("shown"))
 
 
 def counted(dataset: Dataset) -> DataFrame:
@@ -207,8 +203,8 @@ def _place_and_row() -> Column:
 
 
 def row_text() -> Column:
-    """A row's key and value as JSON text."""
-    return F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
+    """A row's key and value as JSON text, with its nulls: a rule may be about one."""
+    return text_of(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
 
 
 def coordinates() -> Column:

@@ -39,7 +39,12 @@ def write_object(value: Column, *, nulls: bool = True) -> Column:
     Args:
         nulls: whether members that are null are written.
     """
-    return F.to_json(value, {**_WRITTEN, "ignoreNullFields": str(not nulls).lower()}).cast("binary")
+    return text_of(value, nulls=nulls).cast("binary")
+
+
+def text_of(value: Column, *, nulls: bool = True) -> Column:
+    """What `write_object` writes, as text: different values are different texts, whatever the session's settings."""
+    return F.to_json(value, {**_WRITTEN, "ignoreNullFields": str(not nulls).lower()})
 
 
 @dataclass(frozen=True, init=False)

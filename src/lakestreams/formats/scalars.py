@@ -9,6 +9,7 @@ from uuid import UUID
 
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import Field
+from lakestreams.formats.encoding import unwritable
 from lakestreams.formats.jsontext import WHITE, parsed
 from lakestreams.formats.objects import NOT_UTF8
 from lakestreams.spark import F
@@ -99,7 +100,7 @@ class Uuid:
     def write(self, value: Column) -> Column:
         """The sixteen bytes; a text that is no UUID ends the run."""
         text = value[self.column]
-        wrong = F.raise_error(F.concat(F.lit("not a UUID: "), F.substring(text, 1, 40)))
+        wrong = unwritable(f"{self.describe()}: not a UUID: ", F.substring(text, 1, _SHOWN))
         digits = F.when(text.rlike(_UUID_TEXT) | text.isNull(), text).otherwise(wrong.cast("string"))
         return F.unhex(F.replace(digits, F.lit("-"), F.lit("")))
 

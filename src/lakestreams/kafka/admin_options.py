@@ -27,10 +27,10 @@ SECRETS: Final = (
 
 # Options that decide how records are read and written, and no others; an admin client does neither.
 _NOT_FOR_ADMINS: Final = frozenset({
-    "batch.size", "check.crcs", "client.rack", "default.api.timeout.ms", "delivery.timeout.ms", "fetch.max.bytes",
-    "fetch.max.wait.ms", "fetch.min.bytes", "heartbeat.interval.ms", "isolation.level", "max.partition.fetch.bytes",
-    "max.poll.interval.ms", "max.poll.records", "request.timeout.ms", "session.timeout.ms",
-    "socket.connection.setup.timeout.max.ms",
+    "batch.size", "buffer.memory", "check.crcs", "client.rack", "default.api.timeout.ms", "delivery.timeout.ms",
+    "fetch.max.bytes", "fetch.max.wait.ms", "fetch.min.bytes", "heartbeat.interval.ms", "isolation.level",
+    "max.partition.fetch.bytes", "max.poll.interval.ms", "max.poll.records", "max.request.size", "request.timeout.ms",
+    "session.timeout.ms", "socket.connection.setup.timeout.max.ms",
     # how often Java's own login tries again; librdkafka has its own timing
     "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms", "sasl.login.retry.backoff.max.ms",
     "sasl.login.retry.backoff.ms",

@@ -99,6 +99,7 @@ OPTIONS: Final[Mapping[str, AllowedOption]] = MappingProxyType(
         **dict.fromkeys(
             (
                 "batch.size",
+                "buffer.memory",
                 "connections.max.idle.ms",
                 "default.api.timeout.ms",
                 "delivery.timeout.ms",
@@ -109,6 +110,7 @@ OPTIONS: Final[Mapping[str, AllowedOption]] = MappingProxyType(
                 "max.partition.fetch.bytes",
                 "max.poll.interval.ms",
                 "max.poll.records",
+                "max.request.size",
                 "metadata.max.age.ms",
                 "receive.buffer.bytes",
                 "reconnect.backoff.max.ms",

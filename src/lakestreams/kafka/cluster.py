@@ -27,8 +27,10 @@ _SHARED: Final = frozenset(
         "kafka.bootstrap.servers",
         "kafka.isolation.level",
         "kafka.client.id",
-        "kafka.batch.size",  # of producers alone, and so is the next
+        "kafka.batch.size",  # of producers alone, and so are the next
+        "kafka.buffer.memory",
         "kafka.delivery.timeout.ms",
+        "kafka.max.request.size",
     }
 )
 

@@ -21,6 +21,7 @@ from lakestreams.errors import (
 from lakestreams.errors.phrases import Either, Phrase
 from lakestreams.topology.endpoints import KafkaSink, Sink, Source
 from lakestreams.topology.names import PIPELINE
+from lakestreams.topology.results import KEYS_NOT_NULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _A_PIPELINE = Phrase(Either(python='StreamsBuilder("page_views")', file="pipeline: page_views"))
 _OTHER_NAMES = Phrase(Either(python="pass name=... on all but one", file="rename all but one of them"))
+_ONE_COUNT = "the event log counts by dataset and name: leave all but one out, or give a rule another name"
 
 
 def structure(pipeline: str, nodes: Sequence[Node]) -> list[LakestreamsError]:
@@ -51,13 +53,24 @@ def structure(pipeline: str, nodes: Sequence[Node]) -> list[LakestreamsError]:
 def expected(nodes: Sequence[Node], expectations: Expectations) -> list[LakestreamsError]:
     """Every fault in rules and invariants that can be seen without a session."""
     known = {node.name: node for node in nodes}
-    return [*_rule_faults(known, expectations), *_invariant_faults(known, expectations)]
+    counted = [(rule.dataset, rule.name) for rule in expectations.rules]
+    counted += [(dataset, invariant.name) for dataset, invariant in expectations.invariants]
+    counted += [
+        (node.name, KEYS_NOT_NULL) for node in nodes if isinstance(node, Source) and node.keys_not_null != "off"
+    ]
+    doubled = [
+        DuplicateName(f"expectation {name!r} stands {count} times", hint=_ONE_COUNT, where=known[dataset].where)
+        for (dataset, name), count in Counter(counted).items()
+        if count > 1
+    ]
+    return [*doubled, *_rule_faults(known, expectations), *_invariant_faults(known, expectations)]
 
 
 def _rule_faults(known: Mapping[str, Node], expectations: Expectations) -> Iterator[LakestreamsError]:
-    for (dataset, name), count in Counter((rule.dataset, rule.name) for rule in expectations.rules).items():
-        if count > 1:
-            yield DuplicateName(f"expectation {name!r} stands {count} times", where=known[dataset].where)
+    for rule in expectations.rules:
+        if rule.name.split(".")[0] == "rows" and known[rule.dataset].role != "source":
+            message = f"expectation {rule.name!r} is called as the counts of rows are"
+            yield InvalidName(message, hint="give it another name", where=known[rule.dataset].where)
     for rule in expectations.rules:
         node = known[rule.dataset]
         if rule.action == "drop" and node.is_table and node.role not in ("source", "sink"):

@@ -130,8 +130,10 @@ class LedgerReader:
         rows = self.rows(spark).where((F.col("kind") == "ingest") & (F.col("seq") >= seq_from)).orderBy("seq").collect()
         return [ingest_in(row) for row in rows]
 
-    def plans(self, spark: SparkSession, cycle_from: int, topics: Sequence[str] | None = None) -> list[Plan]:
-        """Plans from a cycle on that take records of one of these topics, or of any, or move its clocks, ascending."""
+    def plans(
+        self, spark: SparkSession, cycle_from: int, topics: Sequence[str] | None = None, below: int | None = None
+    ) -> list[Plan]:
+        """Plans from a cycle on, `below` another, that take records of one of these topics, or of any, or move its clocks."""
 
         def wanted_one(topic: Column) -> Column:
             return F.lit(True) if topics is None else topic.isin(*topics)
@@ -139,7 +141,9 @@ class LedgerReader:
         of_these = F.exists("ranges", lambda part: wanted_one(part["topic"]) & (part["records"] > 0))
         of_these |= F.coalesce(F.exists("ticks", lambda one: wanted_one(one["topic"])), F.lit(False))
         wanted = (F.col("kind") == "taken") | ((F.col("kind") == "plan") & of_these)
-        rows = self.rows(spark).where(wanted & (F.col("cycle") >= cycle_from)).orderBy("cycle", "epoch").collect()
+        since = F.col("cycle") >= cycle_from
+        own = since if below is None else since & (F.col("cycle") < below)
+        rows = self.rows(spark).where(wanted & own).orderBy("cycle", "epoch").collect()
         taken = {row["cycle"]: row for row in rows if row["kind"] == "taken"}
         return [plan_in(row, taken.get(row["cycle"])) for row in rows if row["kind"] == "plan"]
 
@@ -155,19 +159,24 @@ class LedgerReader:
         wanted = reduce(or_, (behind(*one) for one in cycles.items()))
         return [plan_in(row) for row in self.rows(spark).where(newer & wanted).orderBy("cycle").collect()]
 
-    def summaries(self, spark: SparkSession, cycle_from: int, limit: int = 10_000) -> list[CycleSummary]:
-        """What is reported of finished cycles from one on, ascending; the newest ones if there are too many."""
+    def summaries(self, spark: SparkSession, cycle_from: int, newest: int) -> list[CycleSummary]:
+        """What is reported of finished cycles from one on, ascending: of the newest ones, if there are more."""
+        return self._summaries(self._reported(spark, cycle_from).orderBy(F.desc("cycle")).limit(newest), cycle_from)
+
+    def summaries_below(self, spark: SparkSession, cycle_from: int, below: int) -> list[CycleSummary]:
+        """What is reported of all finished cycles from one on, below another, ascending."""
+        rows = self._reported(spark, cycle_from).where(F.col("cycle") <= below)  # a plan closes the cycle before
+        return [one for one in self._summaries(rows, cycle_from) if one.cycle < below]
+
+    def _reported(self, spark: SparkSession, cycle_from: int) -> DataFrame:
         closes = F.get_json_object("details", "$.closes")
-        rows = (
-            self.rows(spark)
-            .where(F.col("kind").isin("plan", "done") & (F.col("cycle") >= cycle_from) & closes.isNotNull())
-            .select("cycle", closes.alias("closes"))
-            .orderBy(F.desc("cycle"))
-            .limit(limit)
-            .collect()
-        )
-        closed = (CycleSummary.from_dict(json.loads(row["closes"])) for row in reversed(rows))
-        return [one for one in closed if one.cycle >= cycle_from]
+        wanted = F.col("kind").isin("plan", "done") & (F.col("cycle") >= cycle_from) & closes.isNotNull()
+        return self.rows(spark).where(wanted).select("cycle", closes.alias("closes"))
+
+    @staticmethod
+    def _summaries(rows: DataFrame, cycle_from: int) -> list[CycleSummary]:
+        closed = [CycleSummary.from_dict(json.loads(row["closes"])) for row in rows.collect()]
+        return sorted((one for one in closed if one.cycle >= cycle_from), key=lambda one: one.cycle)
 
     def arrivals(self, spark: SparkSession) -> dict[TopicPartition, int]:
         """When the last records of each topic-partition were ingested, ms; one row a partition."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _PROPERTIES: Final = {"delta.dataSkippingStatsColumns": "pipeline,cycle,event_type,timestamp"}
 # Cycles whose events go into one commit; a run that finds more, such as the first one of a newer version, writes several.
 _AT_ONCE: Final = 500
+_READ_AT_ONCE: Final = 10_000  # of the ledger
 
 
 def table(ledger: Ledger) -> Table:
@@ -82,59 +83,73 @@ _DETAILS: Final = (
     "struct<expectations: array<struct<name: string, passed_records: bigint, failed_records: bigint>>>, "
     f"lakestreams: struct<{_OWN}>>"
 )
+_ROWS, _EXPECTED, _MAPS = "metrics", "expectations", ("rows", "quarantined", "fates")
+_NUMBER: Final = "struct<of: string, name: string, first: bigint, second: bigint>"
 
 
 def totals(spark: SparkSession, ledger: Ledger) -> list[Totals]:
-    """Sums over a pipeline's whole log, a node each, in the order of the newest topology; one query over the log."""
+    """Sums over a pipeline's whole log, a node each, in the order of the newest topology; one query over the log.
+
+    Spark adds up: a log has a row of each node for every cycle of years, and what comes here has one for each number.
+    """
     if not table(ledger).exists(spark):
         return []
     own = (F.col("pipeline") == ledger.pipeline) & (F.col("event_type") == events.FLOW)
-    flow = F.from_json("details", _DETAILS)["flow_progress"]
-    flows = (
-        table(ledger)
-        .read(spark)
-        .where(own)
-        .select("sequence", F.get_json_object("origin", "$.flow_name").alias("node"), flow.alias("flow"))
-    )
-
-    def entries(of: Column) -> Column:
-        """Of maps: every entry of every cycle."""
-        return F.to_json(F.flatten(F.collect_list(F.map_entries(of))))
-
-    by_node = (
-        flows.groupBy("node")
+    node = F.get_json_object("origin", "$.flow_name").alias("node")
+    flow = F.from_json("details", _DETAILS)["flow_progress"].alias("flow")
+    numbers = table(ledger).read(spark).where(own).select("sequence", node, flow).select(
+        "sequence", "node", F.col("flow.lakestreams").alias("own"), F.posexplode(_numbers()).alias("place", "number")
+    )  # fmt: skip
+    sums = (
+        numbers.groupBy("node", "number.of", "number.name")
         .agg(
             F.max("sequence").alias("sequence"),
-            F.max_by("flow.lakestreams", "sequence").alias("own"),
-            F.sum("flow.metrics.num_input_rows").alias("rows_in"),
-            F.sum("flow.metrics.num_output_rows").alias("rows"),
-            entries(F.col("flow.lakestreams.rows")).alias("kinds"),
-            entries(F.col("flow.lakestreams.quarantined")).alias("quarantined"),
-            entries(F.col("flow.lakestreams.fates")).alias("fates"),
-            F.flatten(F.collect_list("flow.data_quality.expectations")).alias("expected"),
+            F.max_by("place", "sequence").alias("place"),
+            F.max_by(F.when(F.col("number.of") == _ROWS, F.col("own")), "sequence").alias("own"),
+            F.sum("number.first").alias("first"),
+            F.sum("number.second").alias("second"),
         )
-        .orderBy("sequence")
         .collect()
     )
-    return [_totals(row) for row in by_node]
+    newest = sorted((one for one in sums if one["of"] == _ROWS), key=lambda one: one["sequence"])
+    return [_totals(one, [each for each in sums if each["node"] == one["node"]]) for one in newest]
 
 
-def _totals(row: Row) -> Totals:
-    def sums(text: str) -> dict[str, int]:
-        added: dict[str, int] = {}
-        for one in json.loads(text):
-            added[one["key"]] = added.get(one["key"], 0) + one["value"]
-        return dict(sorted(added.items()))
+def _numbers() -> Column:
+    """All numbers of one node and cycle: `of, name, first, second`; expectations first, so that these keep their order."""
 
-    expected: dict[str, tuple[int, int]] = {}
-    for one in row["expected"]:
-        passed, failed = expected.get(one["name"], (0, 0))
-        expected[one["name"]] = passed + one["passed_records"], failed + one["failed_records"]
-    own = row["own"]
+    def of(entries: Column, what: str, name: str, first: str, second: str | None = None) -> Column:
+        made = F.transform(
+            entries,
+            lambda one: F.struct(
+                F.lit(what).alias("of"), one[name].alias("name"), one[first].alias("first"),
+                (F.lit(None).cast("bigint") if second is None else one[second]).alias("second"),
+            ),
+        )  # fmt: skip
+        return F.coalesce(made, F.array().cast(f"array<{_NUMBER}>"))
+
+    rows = (F.col(f"flow.metrics.{one}").alias(one) for one in ("num_input_rows", "num_output_rows"))
+    metrics = F.array(F.struct(F.lit("").alias("name"), *rows))
+    maps = (F.map_entries(f"flow.lakestreams.{one}") for one in _MAPS)
+    return F.concat(
+        of(metrics, _ROWS, "name", "num_input_rows", "num_output_rows"),
+        of(F.col("flow.data_quality.expectations"), _EXPECTED, "name", "passed_records", "failed_records"),
+        *(of(entries, what, "key", "value") for what, entries in zip(_MAPS, maps, strict=True)),
+    )
+
+
+def _totals(rows: Row, sums: Sequence[Row]) -> Totals:
+    def added(what: str) -> dict[str, int]:
+        return {
+            one["name"]: one["first"] for one in sorted(sums, key=lambda one: str(one["name"])) if one["of"] == what
+        }
+
+    expected = sorted((one for one in sums if one["of"] == _EXPECTED), key=lambda one: (one["sequence"], one["place"]))
+    own = rows["own"]
     return Totals(
-        row["node"], own["kind"], tuple(own["parents"]), row["rows_in"] or 0, row["rows"] or 0,
-        sums(row["kinds"]), sums(row["quarantined"]), expected, own["wait_ms"], own["amend_ms"],
-        sums(row["fates"]),
+        rows["node"], own["kind"], tuple(own["parents"]), rows["first"] or 0, rows["second"] or 0,
+        added("rows"), added("quarantined"), {one["name"]: (one["first"], one["second"]) for one in expected},
+        own["wait_ms"], own["amend_ms"], added("fates"),
     )  # fmt: skip
 
 
@@ -176,11 +191,14 @@ class EventLog:
             self._caught_up = True
         while self._waiting:
             part, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
-            self._append([row for one in part for row in events.of_cycle(self.topology, *one)], part[-1][0].cycle)
+            self._tell(part)
         self._wrote_s = time.monotonic()
 
+    def _tell(self, part: Sequence[tuple[Plan, CycleSummary]]) -> None:
+        self._append([row for one in part for row in events.of_cycle(self.topology, *one)], part[-1][0].cycle)
+
     def _catch_up(self) -> None:
-        """Finds what earlier drivers finished and did not tell."""
+        """Writes what earlier drivers finished and did not tell: in pieces, since it may be all that there ever was."""
         first = min((plan.cycle for plan, _ in self._waiting), default=self.finished + 1)
         if first == 1:
             return  # there is nothing before it
@@ -188,10 +206,14 @@ class EventLog:
         if first <= logged + 1:
             self._waiting = [one for one in self._waiting if one[0].cycle > logged]
             return
-        missing = {one.cycle: one for one in self.ledger.summaries(self.spark, logged + 1) if one.cycle < first}
-        plans = self.ledger.plans(self.spark, logged + 1, [source.topic for source in self.topology.sources])
-        earlier = [(plan, missing[plan.cycle]) for plan in plans if plan.cycle in missing]
-        self._waiting = [*earlier, *self._waiting]
+        topics = [source.topic for source in self.topology.sources]
+        for start in range(logged + 1, first, _READ_AT_ONCE):
+            below = min(start + _READ_AT_ONCE, first)
+            missing = {one.cycle: one for one in self.ledger.summaries_below(self.spark, start, below)}
+            plans = self.ledger.plans(self.spark, start, topics, below)
+            found = [(plan, missing[plan.cycle]) for plan in plans if plan.cycle in missing]
+            for place in range(0, len(found), _AT_ONCE):
+                self._tell(found[place : place + _AT_ONCE])
 
     def _newest_cycle(self, least: int) -> int:
         """The newest cycle in the log from one on, 0 if there is none: of older ones no file is read."""

@@ -24,6 +24,7 @@ from lakestreams.expectations import judging
 from lakestreams.expectations.cycle_metrics import CycleMetrics, Expected
 from lakestreams.expectations.judging import EXAMPLES, Dataset
 from lakestreams.expectations.rules import Judged, RecordRules
+from lakestreams.formats.json import text_of
 from lakestreams.operators.records import MATCHED, UNMATCHED
 from lakestreams.topology.expectations import (
     OF_RECORDS,
@@ -151,12 +152,11 @@ class ExpectationChecker:
         judged = keys.where("new").withColumn("wrong", F.size("partitions") > 1)
         text = F.concat(F.coalesce(F.try_validate_utf8(F.col("key").cast("string")), F.hex("key")), F.lit(" in partitions "),
                         F.array_join(F.array_sort("partitions"), ", "))  # fmt: skip
-        (row,) = judged.agg(
-            F.count("*").alias("checked"),
-            F.count_if("wrong").alias("failed"),
-            F.slice(F.array_sort(F.collect_set(F.when(F.col("wrong"), text))), 1, EXAMPLES).alias("shown"),
-        ).collect()
-        return row["checked"], row["failed"], list(row["shown"])
+        (row,) = judged.agg(F.count("*").alias("checked"), F.count_if("wrong").alias("failed")).collect()
+        if not row["failed"]:
+            return row["checked"], 0, []
+        shown = judged.where("wrong").select(text.alias("shown")).orderBy("shown").limit(EXAMPLES).collect()
+        return row["checked"], row["failed"], [one["shown"] for one in shown]
 
     def _fault(self, source: Source, name: str, failed: int, checked: int, shown: Sequence[str]) -> str:
         lines = "".join(f"\n  {line}" for line in shown)
@@ -172,7 +172,7 @@ class ExpectationChecker:
 
     @staticmethod
     def _shown(source: Source, rows: DataFrame) -> list[str]:
-        row = F.to_json(F.struct(F.col("k").alias("key"), F.col("v").alias("value")))
+        row = text_of(F.struct(F.col("k").alias("key"), F.col("v").alias("value")))
         examples = (
             rows.orderBy("partition", "offset").select("partition", "offset", F.substring(row, 1, 300)).limit(EXAMPLES)
         )

@@ -57,6 +57,8 @@ _PRODUCER: Final = {"kafka.enable.idempotence": "true", "kafka.acks": "all"}
 # The client gathers records up to so many bytes. A batch that the topic refuses as too large it splits into batches of
 # this size again, so that of a topic that takes less it tries the same one until its time is over (KAFKA-8350).
 _BATCH_SIZE, _BATCH_BYTES = "kafka.batch.size", 16_384
+# A record larger than this the client refuses by itself, whatever the topic takes.
+_REQUEST_SIZE, _REQUEST_BYTES = "kafka.max.request.size", 1_048_576
 # That time is two minutes, and on a cluster each of four attempts at the task has them. Where nobody could say what a topic
 # takes, it is what the client demands at least: an answer's time, and a little for gathering the records.
 _DELIVERY, _REQUEST, _REQUEST_MS, _GATHERING_MS = "kafka.delivery.timeout.ms", "kafka.request.timeout.ms", 30_000, 5_000
@@ -89,7 +91,9 @@ class Target:
         if most is None:
             deadline = int(shared.get(_REQUEST, _REQUEST_MS)) + _GATHERING_MS
             return {_DELIVERY: str(deadline)} | shared | _PRODUCER
-        return shared | _PRODUCER | ({_BATCH_SIZE: str(most)} if most < self.batch_bytes else {})
+        smaller = {_BATCH_SIZE: str(most)} if most < self.batch_bytes else {}
+        larger = {_REQUEST_SIZE: str(most)} if most > _REQUEST_BYTES else {}
+        return larger | shared | _PRODUCER | smaller
 
     @property
     def batch_bytes(self) -> int:
@@ -201,6 +205,9 @@ def _text(*parts: Column | str) -> Column:
 
 def _hint(cause: str, target: Target) -> str | None:
     """What to do about what the client says; None: what the error's own hint says."""
+    for limit in ("max.request.size", "buffer.memory"):
+        if "RecordTooLargeException" in cause and limit in cause:
+            return f"raise {limit} in kafka.options, or make the results smaller; then run again: the cycle is repeated"
     if "RecordTooLargeException" in cause:
         return "raise the topic's max.message.bytes, or make the results smaller; then run again: the cycle is repeated"
     if _OVERDUE.search(cause):

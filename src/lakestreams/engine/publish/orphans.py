@@ -15,6 +15,7 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.publish import sinks
 from lakestreams.evaluate.outputs import EVENT_TIME, LINEAGE
 from lakestreams.expectations.judging import ORPHAN
+from lakestreams.formats.json import text_of
 from lakestreams.operators.records import KEY, KIND, LINEAGE_TYPE, TIME, TOMBSTONE, lineage
 
 if TYPE_CHECKING:
@@ -46,14 +47,19 @@ def publish(spark: SparkSession, ledger: Ledger, node: str, rows: DataFrame) -> 
         node: the join's name.
         rows: `k, orphan, foreign_key` and the record columns.
     """
-    changes = rows.withColumn(KIND, F.when(F.col(ORPHAN), F.col(KIND)).otherwise(F.lit(TOMBSTONE))).select(
-        F.lit(ledger.pipeline).alias("pipeline"),
+    with translated(ledger.pipeline):
+        newest = ledger.fence(spark, changes(ledger.pipeline, node, rows))
+        table(ledger).merge(spark, newest, _KEY, newer=sinks.CYCLE, gone=sinks.GONE)
+
+
+def changes(pipeline: str, node: str, rows: DataFrame) -> DataFrame:
+    """What changes in the list, a row a key; what is an orphan no more is a tombstone."""
+    every = rows.withColumn(KIND, F.when(F.col(ORPHAN), F.col(KIND)).otherwise(F.lit(TOMBSTONE))).select(
+        F.lit(pipeline).alias("pipeline"),
         F.lit(node).alias("node"),
-        F.to_json(KEY).alias("key"),
-        "foreign_key",
+        text_of(F.col(KEY)).alias("key"),
+        text_of(F.col("foreign_key")).alias("foreign_key"),
         F.col(TIME).alias(EVENT_TIME),
         lineage().alias(LINEAGE),
     )
-    with translated(ledger.pipeline):
-        newest = ledger.fence(spark, sinks.latest(changes, _KEY))
-        table(ledger).merge(spark, newest, _KEY, newer=sinks.CYCLE, gone=sinks.GONE)
+    return sinks.latest(every, _KEY)

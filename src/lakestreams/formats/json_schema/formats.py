@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from lakestreams.errors import InvalidFormat
+from lakestreams.formats.encoding import unwritable
 from lakestreams.formats.json import Declared, decoder, objects_of, write_object
 from lakestreams.formats.json_schema.columns import fields_of, is_schema, nulls_of, parsed, schema_of
 from lakestreams.formats.places import Fields, Places, paths_of
@@ -115,7 +116,7 @@ class JsonSchema(Declared):
             raise InvalidFormat(msg, hint="let every property that may be missing be null, too")
         raw = F.concat(F.lit(bytearray(PREFIX)), write_object(self.places.written(value), nulls=nulls))
         for one in (one.name for one in self.fields if one.required):
-            wrong = F.raise_error(F.lit(f"{one}: null, but declared not null")).cast("binary")
+            wrong = unwritable(f"json_schema: {one}: null, but declared not null").cast("binary")
             raw = F.when(value.isNotNull() & value[one].isNull(), wrong).otherwise(raw)
         return raw
 
