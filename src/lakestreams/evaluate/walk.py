@@ -295,7 +295,7 @@ class _Walk:
         lost = (F.col(KIND) == UNMATCHED) & named.isNotNull()
         self._orphans[node.name] = rows.where(is_new(self._inputs.wanted)).select(
             KEY, ORDER, PLACE, TIME, KIND, CONTRIBUTORS,
-            lost.alias(ORPHAN), F.to_json(named).alias("foreign_key"),
+            lost.alias(ORPHAN), named.alias("foreign_key"),
         )  # fmt: skip
         return rows
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.expectations import outcomes
 from lakestreams.expectations.rules import violated
+from lakestreams.formats.json_text import exact_json
 from lakestreams.operators.records import (
     AMENDED,
     CONTRIBUTORS,
@@ -92,7 +93,9 @@ class Dataset:
             twice = self.rows.groupBy(ORDER, PLACE).agg(F.count("*").alias("times")).where("times > 1")
             return twice.withColumn("shown", F.concat(_place(), F.lit(" row "), F.col(PLACE), F.lit(" twice")))
         if isinstance(what, ForeignKeyExists) and self.orphans is not None:
-            return self.orphans.where(ORPHAN).withColumn("shown", F.concat(_place(), F.lit(" "), F.to_json(KEY)))
+            return self.orphans.where(ORPHAN).withColumn(
+                "shown", F.concat(_place(), F.lit(" "), exact_json(F.col(KEY)))
+            )
         if isinstance(what, UniqueKey):
             return self._doubled(what)
         return None
@@ -128,7 +131,7 @@ class Dataset:
             known = old.groupBy(*old.columns).agg(F.count("*").alias("before"))
             counted = grouped.join(known, same, "left").withColumn("before", F.coalesce("before", F.lit(0)))
         wrong = counted.where(F.col("times") + F.col("before") > 1)
-        key = F.to_json(
+        key = exact_json(
             F.struct(*(F.col(name).alias(column) for column, name in zip(what.columns, names, strict=True)))
         )
         text = F.concat(key, F.lit(" stands in "), F.col("times") + F.col("before"), F.lit(" rows"))
@@ -208,7 +211,7 @@ def _place_and_row() -> Column:
 
 def row_text() -> Column:
     """A row's key and value as JSON text."""
-    return F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
+    return exact_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
 
 
 def coordinates() -> Column:
