@@ -62,3 +62,18 @@ def test_the_side_that_a_record_came_to_says_how_long_its_window_is_open(side: s
     trace = Trace("Steps", 0, 0, 0, 1, "a", side, 100, 1)
     plan = Plan(cycle=1, fingerprint="", ranges=(), clocks={0: 150}, seq_from=1, seq=1)
     assert following._lost(join, trace, [plan], {getattr(join, side): True}) == told
+
+
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [("Orders", "deleted the row of its key in silver.known"), ("Customers", "took rows out of silver.known")],
+)
+def test_a_deletion_of_the_other_side_has_another_key_than_the_rows_that_go(topic: str, told: str) -> None:
+    builder = StreamsBuilder("known")
+    orders = builder.table("Orders", key=Text("id"), value=Json("customer string"))
+    customers = builder.table("Customers", key=Text("customer"), value=Text("name"))
+    orders.join(customers, left_on="customer").to_delta("silver.known")
+    topology = builder.build()
+    (join,) = topology.joins
+    trace = Trace(topic, 0, 0, 0, 1, "a", None, 100, 1)
+    assert following._unwritten(topology, trace, {join: False}) == [told]

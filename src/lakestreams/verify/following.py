@@ -15,7 +15,7 @@ from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.operators.records import CONTRIBUTORS, COORDINATES, UNMATCHED, VALUE
 from lakestreams.operators.versions import TableSide
 from lakestreams.topology.graph import key_source, sources_of, upstream
-from lakestreams.topology.joins import Join, WindowedJoin
+from lakestreams.topology.joins import ForeignKeyJoin, Join, WindowedJoin
 from lakestreams.topology.lookups import StreamGlobalJoin, StreamTableJoin
 from lakestreams.verify.identity import any_of, places
 from lakestreams.verify.origins import gathers
@@ -68,13 +68,20 @@ def followed(topology: Topology, results: Results, done: Sequence[Plan], traces:
 def _unwritten(topology: Topology, trace: Trace, reached: Reached) -> list[str]:
     """Of a record of which nothing but nulls came up to outputs: what these make of it."""
     empty = [sink for sink in topology.outputs if not reached.get(sink.parents[0], True)]
-    return [
-        f"deleted the row of its key in {sink.name}"
-        if sink.parents[0].is_table
-        else f"is not in {sink.name}: its value is null there"
-        for sink in empty
-        if trace.topic in _topics(sink)
-    ]
+    return [_emptied(sink, trace) for sink in empty if trace.topic in _topics(sink)]
+
+
+def _emptied(sink: Sink, trace: Trace) -> str:
+    if not sink.parents[0].is_table:
+        return f"is not in {sink.name}: its value is null there"
+    its_key = _has_its_key(sink, trace.topic) and not gathers(sink)
+    return f"deleted the row of its key in {sink.name}" if its_key else f"took rows out of {sink.name}"
+
+
+def _has_its_key(node: Node, topic: str) -> bool:
+    """Whether rows of a node have the key of a topic's records, and not that of rows which name these."""
+    parents = (node.left,) if isinstance(node, ForeignKeyJoin) else node.parents
+    return any(_has_its_key(parent, topic) for parent in parents) if parents else topic in _topics(node)
 
 
 def missed(topology: Topology, traces: Sequence[Trace], cut: Collection[str] = ()) -> None:
