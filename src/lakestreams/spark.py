@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["F"]
+__all__ = ["F", "holds_any"]
 
 
 class _Later:
@@ -23,6 +24,20 @@ class _Later:
 
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 else:
     F = _Later("pyspark.sql.functions")
+
+
+def holds_any(conditions: Iterable[Column]) -> Column:
+    """Whether one of these conditions holds; false if there is none.
+
+    A tree, not a chain: Spark walks through expressions by recursion, whose stack ends at some hundred in a chain, and behind
+    Spark Connect an expression that is nested 50 deep is not sent at all.
+    """
+    level = list(conditions) or [F.lit(False)]
+    while len(level) > 1:
+        pairs = (level[place : place + 2] for place in range(0, len(level), 2))
+        level = [pair[0] | pair[1] if len(pair) > 1 else pair[0] for pair in pairs]
+    return level[0]

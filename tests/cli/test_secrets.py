@@ -200,7 +200,7 @@ def test_warnings_of_runs_show_none(monkeypatch, capsys):
 def test_what_a_broker_says_of_its_ends_shows_none(project, monkeypatch):
     (loaded,) = runner.load(FileOptions((project / "conf" / "joined.yml",)), Secrets())
     monkeypatch.setattr("lakestreams.kafka.cluster.connect", quotes)
-    _, (note,) = status._ends(None, Lake(str(project)), loaded)
+    _, (note,) = status._view(None, Lake(str(project)), loaded)
     assert note.startswith(f"{IngestFailed.code}: ends are unknown, refused with ***, ")
 
 

@@ -269,6 +269,22 @@ def test_a_key_in_two_partitions_is_found_across_cycles(spark: SparkSession, bro
         bench.run()
 
 
+@pytest.mark.slow
+def test_orphans_whose_keys_differ_in_a_microsecond_are_two(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    orders, customers = fresh_topics(broker, 1, ("orders", "customers"))
+    builder = StreamsBuilder("exact_orders")
+    left = builder.table(orders, key=Json("at timestamp"), value=Json("customer string"), name="orders")
+    right = builder.table(customers, key=Text("customer"), value=Text("name"), name="customers")
+    left.left_join(right, left_on="customer").holds(invariants.ForeignKeyExists()).to_delta("silver.named")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    keys = [f'{{"at":"2026-01-01T00:00:00.12345{place}Z"}}' for place in (6, 7)]
+    broker.produce(orders, [(key, '{"customer": "c"}', ZERO) for key in keys])
+    bench.run()
+    assert [row["key"] for row in bench.lake.control("orphans").read(spark).orderBy("key").collect()] == keys
+
+
 @pytest.mark.soak
 def test_orphans_are_listed_until_their_row_comes(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     orders, customers = fresh_topics(broker, 1, ("orders", "customers"))

@@ -36,3 +36,12 @@ def test_the_last_row_of_each_key(spark: SparkSession, repeated: bool) -> None:
     assert found.columns == rows.columns
     wanted = {"the same number", "another number", "no key", "a cycle later"}
     assert sorted(row["latest"] for row in found.collect()) == sorted(wanted)
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_column_of_the_key_may_be_called_as_one_of_the_querys_own(spark: SparkSession, repeated: bool) -> None:
+    types = f"latest string, later string, v int, _lineage struct<cycle: bigint, trigger: {ORDER_TYPE}, n: int>"
+    order = (1, 9, 1, "t", 0, 1, 0)
+    rows = spark.createDataFrame([("a", "b", place, (1, order, place)) for place in range(3)], types)
+    found = sinks.latest(rows, ["`latest`", "`later`"], repeated=repeated)
+    assert [(row["latest"], row["later"], row["v"]) for row in found.collect()] == [("a", "b", 2)]

@@ -223,3 +223,9 @@ def test_events_have_lakeflows_names() -> None:
     assert cycle["sources"][0]["lag_records"] == 5
     assert cycle["sources"][0]["lateness"] == [9, 1, 0, 0, 0, 0, 0, 0]
     assert cycle["seconds"] == {"join": 1.5}
+
+
+def test_the_text_of_a_refused_row_has_its_times_to_the_microsecond(spark: SparkSession) -> None:
+    made = "select struct(1 as id) as k, struct(timestamp'2026-01-01 00:00:00.123456+00:00' as at) as v"
+    (row,) = spark.sql(made).select(judging.row_text()).collect()
+    assert row[0] == '{"key":{"id":1},"value":{"at":"2026-01-01T00:00:00.123456Z"}}'

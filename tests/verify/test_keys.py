@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,13 @@ if TYPE_CHECKING:
 
 ONE = "k struct<n: bigint>, row int"
 TWO = "k struct<region: string, at: struct<x: int, y: int>>, row int"
+TIME = "k struct<at: timestamp>, row int"
+EXACT = "k struct<price: decimal(38, 18)>, row int"
 WINDOW = "k struct<region: string, window_start_ms: bigint, window_end_ms: bigint>, row int"
+
+
+def _at(microsecond: int) -> datetime:
+    return datetime(2026, 1, 1, microsecond=microsecond, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +38,13 @@ WINDOW = "k struct<region: string, window_start_ms: bigint, window_end_ms: bigin
         (TWO, [("asia", (1, 2)), ("asia", None), ("eu", None)], '{"region": "asia", "at": null}', [1]),
         (TWO, [("asia", (1, 2)), ("asia", None), ("eu", None)], '{"region": "asia"}', [0, 1]),
         (TWO, [("asia", None)], "asia", []),
+        (TIME, [(_at(123_456),), (_at(123_457),), (_at(123_000),)], '{"at": "2026-01-01T00:00:00.123456Z"}', [0]),
+        (
+            EXACT,
+            [(Decimal("0.123456789012345678"),), (Decimal("0.12345678901234568"),)],
+            '{"price": 0.123456789012345678}',
+            [0],
+        ),
         (WINDOW, [("asia", 0, 10), ("asia", 10, 20), ("eu", 0, 10)], "asia", [0, 1]),
         (WINDOW, [("asia", 0, 10), ("asia", 10, 20), ("eu", 0, 10)], '{"region":"asia","window_start_ms":10}', [1]),
     ],

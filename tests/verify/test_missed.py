@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from lakestreams import Json, StreamsBuilder, Text
+from lakestreams.engine.ledger.plans import History, Plan
 from lakestreams.topology.topology import Topology
+from lakestreams.verify import why
 from lakestreams.verify.following import missed
 from lakestreams.verify.trace import Trace
 
@@ -57,3 +59,38 @@ def test_the_row_that_came_too_late_is_named(rows: list[Trace], kind: str, is_ke
     else:
         assert reading.sentences == sentences
     assert not [one for row in rows for one in row.sentences]
+
+
+def test_no_row_is_named_that_the_record_came_behind_or_did_meet() -> None:
+    def sentences(reading: Trace, *rows: Trace, cut: tuple[str, ...] = ()) -> list[str]:
+        missed(topology(), [reading, *rows], cut)
+        return reading.sentences
+
+    late = fate("readings", JUNE, kind="unmatched")
+    late.stream_time_ms = NOVEMBER + 9  # its row was there before it, and was deleted
+    there, deleted = fate("devices", NOVEMBER), fate("devices", NOVEMBER + 1, 1)
+    there.stream_time_ms, deleted.stream_time_ms = NOVEMBER, NOVEMBER + 1
+    assert sentences(late, there, deleted) == []
+
+    made_of = [{"source": "readings"}, {"source": "devices"}]  # unmatched in a later join
+    met = fate("readings", JUNE)
+    met.results = [{"output": "silver.located", "_lineage": {"kind": "unmatched", "contributors": made_of}}]
+    assert sentences(met, fate("devices", NOVEMBER)) == []
+
+    assert sentences(fate("readings", JUNE, kind="unmatched"), fate("devices", NOVEMBER), cut=("devices",)) == []
+
+    refused = fate("devices", JUNE + 1)
+    refused.sentences = ["is in quarantine by devices: MALFORMED_VALUE, no JSON"]
+    told = sentences(fate("readings", JUNE, kind="unmatched"), refused, fate("devices", NOVEMBER, 1))
+    assert told == [
+        f"met no row of devices: devices-0@1 is the first of its key, at {NOVEMBER}, later than this record"
+    ]
+
+
+def test_the_first_record_of_a_key_is_not_known_behind_a_trim_nor_of_a_key_with_very_many() -> None:
+    few = [fate("devices", NOVEMBER, place) for place in range(3)]
+    many = [fate("readings", NOVEMBER, place) for place in range(why._MOST)]
+    assert why._cut(topology(), History(), few) == []
+    assert why._cut(topology(), History(), [*few, *many]) == ["readings"]
+    trimmed = History(trim=Plan(1, "f", (), {}, 1, 1))
+    assert why._cut(topology(), trimmed, few) == ["readings", "devices"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from tests.engine.harness import ZERO, Bench, fresh_topics
 from tests.engine.jobs import JOBS
 
 import lakestreams
-from lakestreams import StreamsBuilder, Text
+from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine.publish import sinks
 from lakestreams.engine.state import inputs, store
 from lakestreams.errors import NoSuchRecord, NothingToVerify
@@ -82,6 +83,52 @@ def test_what_ran_undisturbed_is_equal_and_every_tampering_is_found(bench: Bench
     spark.sql(f"delete from {table.reference} where {removed}")
     added.write.format("delta").mode("append").save(str(table.path))
     assert differing(bench) == {sink.name: 3}, "one changed, one removed, one added"
+
+
+def test_a_microsecond_and_rows_of_no_cycle_are_found(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    (views, _) = fresh_topics(broker)
+    builder = StreamsBuilder("exact")
+    builder.stream(views, key=Text("user"), value=Json("at timestamp, page string")).to_delta("silver.seen")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    seen = '{{"at": "2026-01-01T00:00:00.123456Z", "page": "{}"}}'
+    broker.produce(views, [("a", seen.format(page), ZERO + place) for place, page in enumerate("xyz")])
+    bench.run()
+    assert differing(bench) == {}
+    table = bench.lake.output("silver.seen")
+    spark.sql(f"update {table.reference} set at = at + interval '1' microsecond where page = 'x'")
+    assert differing(bench) == {"silver.seen": 1}
+    spark.sql(f"insert into {table.reference} (user, page) values ('nobody', 'by hand')")
+    assert differing(bench) == {"silver.seen": 2}, "a row without a lineage"
+    later = bench.silver("silver.seen").where("page = 'z'")
+    later = later.withColumn("_lineage", F.col("_lineage").withField("cycle", F.lit(99).cast("bigint")))
+    later.localCheckpoint().write.format("delta").mode("append").save(str(table.path))
+    assert differing(bench) == {"silver.seen": 3}, "a row of a cycle that was never planned"
+
+
+def test_columns_may_be_called_as_what_stands_next_to_them(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """An output's columns have any names, also those that a comparison, a merge or a trace gives to columns of its own."""
+    views, users = fresh_topics(broker)
+    builder = StreamsBuilder("names")
+    own = ("_n", "_cycle", "_trigger", "_side", "_record", "row", "place", "output")
+    made = ", ".join(f"{name} string" for name in own)
+    builder.stream(views, key=Text("user"), value=Json(made), name="views").to_delta("silver.seen")
+    table = builder.table(users, key=Json("latest string, row string, place string"), value=Json("_latest string"))
+    table.to_delta("silver.kept", mode="merge")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    value = json.dumps(dict.fromkeys(own, "mine"))
+    broker.produce(views, [("a", value, ZERO), ("b", value, ZERO + 1)])
+    broker.produce(users, [('{"latest": "1", "row": "2", "place": "3"}', '{"_latest": "0"}', ZERO)])
+    bench.run()
+    assert differing(bench) == {}
+    (trace, *_) = why(spark, bench.lake, bench.topology, key="a")
+    assert (trace.results[0]["output"], trace.results[0]["column output"]) == ("silver.seen", "mine")
+    assert trace.sentences == [f"gave silver.seen: record of {views}-0@0, cycle 1"]
+    for name in ("_n", "row"):
+        spark.sql(f"update {bench.lake.output('silver.seen').reference} set `{name}` = 'changed' where user = 'a'")
+        assert differing(bench) == {"silver.seen": 1}, name
+        spark.sql(f"update {bench.lake.output('silver.seen').reference} set `{name}` = 'mine' where user = 'a'")
+    spark.sql(f"update {bench.lake.output('silver.kept').reference} set _latest = 'changed'")
+    assert differing(bench) == {"silver.kept": 1}
 
 
 @pytest.mark.slow

@@ -96,3 +96,30 @@ def test_where_a_key_comes_from_that_only_results_have(
     assert row["told"] == newest.sentences[2:], "of a record by its place it is only said what came of it"
     with pytest.raises(NoSuchRecord, match="'africa', and no output a row of it"):
         of("africa")
+
+
+def test_deletions_and_null_values_are_named_as_what_they_are(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    views, users = fresh_topics(broker)
+    builder = StreamsBuilder("nulls")
+    viewed = builder.stream(views, key=Text("user"), value=Text("page"), name="views", null_values="ignore")
+    table = builder.table(users, key=Text("user"), value=Text("region"), name="users")
+    viewed.left_join(table, name="joined").to_delta("silver.views")
+    viewed.to_delta("silver.raw")
+    table.to_delta("silver.users", mode="merge")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(users, [("u", "EU", ZERO + 10), ("u", None, ZERO + 11)])
+    broker.produce(views, [("other", "/", ZERO + 20), ("u", "late", ZERO + 5), ("u", None, ZERO + 21)])
+    bench.run()
+    found = {(one.topic, one.offset): one.sentences for one in why(spark, bench.lake, bench.topology, key="u")}
+    met_none = f"gave silver.views: unmatched of {views}-0@1, cycle 1; silver.raw: record of {views}-0@1, cycle 1"
+    assert found[views, 1] == [met_none], "its row was there before it, though dated later, and was deleted"
+    assert found[views, 2] == [
+        "has a null value, of which joined makes nothing",
+        "is not in silver.raw: its value is null there",
+    ]
+    assert found[users, 1] == [
+        "deletes the row of its key in users; nothing of joined is made of that",
+        "deleted the row of its key in silver.users",
+    ]

@@ -12,6 +12,7 @@ from rich.text import Text
 from lakestreams.cli import cost
 from lakestreams.cli.options import CheckOptions
 from lakestreams.cli.screen import Screen, table
+from lakestreams.costs.commits import ANY, frames
 from lakestreams.errors import LakestreamsError, LocationNotWritable, TopologyInvalid, unfold
 from lakestreams.run import failure
 from lakestreams.run.locating import locate
@@ -19,7 +20,8 @@ from lakestreams.run.options import RunOptions
 from lakestreams.run.runner import Job, load, open_session, prepare
 from lakestreams.times import readable
 from lakestreams.topology.durations import to_text
-from lakestreams.topology.graph import closes_too_soon, delays_before_ms
+from lakestreams.topology.expectations import ForeignKeyExists
+from lakestreams.topology.graph import closes_too_soon, delays_before_ms, only_looks_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -225,12 +227,20 @@ def tables(one: Report, job: Job) -> list[dict[str, Any]]:
         name = lake.bronze(topology.name, source.topic).name
         result.append(_table(name, f"bronze of {source.topic}: raw, coordinates, time, and typed", typed, ""))
     for source in topology.sources:
-        if source.kind != "stream":
+        if source.kind != "stream" and only_looks_up(topology.nodes):
             name = lake.snapshot(topology.name, source.topic).name
             result.append(_table(name, f"cache: live rows of {source.topic}", [], ""))
-    result.append(_table(lake.control("ledger").name, "epochs, ingests, plans", [], ""))
-    result.append(_table(lake.control("epochs").name, "which driver may write", [], ""))
-    result.append(_table(lake.control("quarantine").name, "records without a result, with reason", [], ""))
+    if frames(topology):
+        result.append(_table(lake.state(topology.name, ANY).name, "cache: what nodes keep of the past", [], ""))
+    control = {
+        "ledger": "epochs, ingests, plans",
+        "epochs": "which driver may write",
+        "quarantine": "records without a result, with reason",
+        "events": "what finished cycles did",
+    }
+    if any(isinstance(what, ForeignKeyExists) for _, what in topology.expectations.invariants):
+        control["orphans"] = "rows that name a row which is not there"
+    result += [_table(lake.control(name).name, what, [], "") for name, what in control.items()]
     return result
 
 

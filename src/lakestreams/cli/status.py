@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.ledger.ledger import Ledger
     from lakestreams.engine.ledger.plans import History, Range
     from lakestreams.engine.runtime.lake import Lake
+    from lakestreams.kafka.cluster_view import ClusterView
     from lakestreams.kafka.noted import TopicPartition
 
 
@@ -38,7 +39,7 @@ class Partition:
         ingested_to: bronze holds everything below.
         planned_to: cycles have taken everything below.
         end: the topic's end now, or None where no broker was asked or none answered.
-        lag: records between `ingested_to` and `end`, or None.
+        lag: records between `ingested_to` and `end` that the topic still has, or None.
         held: offsets in bronze that no cycle has taken.
         why: why they are held, or None.
     """
@@ -65,7 +66,7 @@ class Status:
         open_plan: a cycle that was planned and not finished, with its records; the run that is under way finishes it, or the
             next one.
         partitions: how far each topic-partition has come.
-        bronze_rows, unreadable: per topic, from the ledger.
+        bronze_rows, unreadable: per topic what was ingested, from the ledger; bronze has fewer rows once it is trimmed.
         quarantine: records by reason.
         races: of each join that waits or amends, how many of its records are pending, were amended, have waited in vain.
         expectations: of each dataset and name, how often it passed and failed.
@@ -129,7 +130,7 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
 
     status = Status(name)
     ledger = Ledger(lake, name)
-    ends, notes = _ends(spark, lake, asked) if asked else ({}, [])
+    view, notes = _view(spark, lake, asked) if asked else (None, [])
     status.notes.extend(notes)
     if not ledger.table.exists(spark):
         return status
@@ -139,7 +140,11 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
     if history.open_plan is not None:
         records = sum(part.records for part in history.open_plan.ranges)
         status.open_plan = {"cycle": history.open_plan.cycle, "records": records}
-    status.partitions = _partitions(history, ends)
+    status.partitions = _partitions(history, view)
+    if history.trim is not None:
+        status.notes.append(
+            f"bronze is trimmed up to cycle {history.trim.cycle}: it no longer has all that was ingested"
+        )
     status.bronze_rows, status.unreadable = _ingested(spark, ledger)
     status.quarantine = _quarantined(spark, ledger)
     _counted(spark, ledger, status)
@@ -147,7 +152,8 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
     return status
 
 
-def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[TopicPartition, int], list[str]]:
+def _view(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[ClusterView, list[str]]:
+    """The topics and tables as they are now, and what could not be found out."""
     from lakestreams.engine.ingest import delta_source  # noqa: PLC0415 - needs pyspark
     from lakestreams.kafka import cluster, cluster_view  # noqa: PLC0415 - needs pyspark
 
@@ -163,10 +169,10 @@ def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[
         except LakestreamsError as error:
             told = f"{error.code}: ends are unknown, {error.message}. Fix: {error.hint}"
             notes.append(pipeline.kafka.redact(told))
-    return delta_source.with_tables(view, tables).ends, notes
+    return delta_source.with_tables(view, tables), notes
 
 
-def _partitions(history: History, ends: Mapping[TopicPartition, int]) -> list[Partition]:
+def _partitions(history: History, view: ClusterView | None) -> list[Partition]:
     from lakestreams.engine.ingest.delta_source import is_delta, versions  # noqa: PLC0415 - needs pyspark
 
     def counted(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -176,14 +182,15 @@ def _partitions(history: History, ends: Mapping[TopicPartition, int]) -> list[Pa
         return counted({part.at: part.to_offset for part in ranges if not part.of_replays})
 
     ingested = positions(history.ingest.ranges if history.ingest else ())
-    planned, ends = positions(history.plan.ranges if history.plan else ()), counted(ends)
+    planned = positions(history.plan.ranges if history.plan else ())
+    ends, starts = (counted(view.ends), view.starts) if view is not None else ({}, {})
     behind = sorted(at for at, end in ends.items() if ingested.get(at, 0) < end)
     partitions = []
     for at in sorted({*ingested, *planned, *ends}):
         to = max(ingested.get(at, 0), planned.get(at, 0))
         held = to - planned.get(at, 0)
         end = ends.get(at)
-        lag = None if end is None else max(0, end - to)
+        lag = None if end is None else max(0, end - max(to, starts.get(at, 0)))  # what has expired is not behind
         partitions.append(Partition(*at, to, planned.get(at, 0), end, lag, held, _why(behind) if held else None))
     return partitions
 
@@ -293,7 +300,7 @@ def show(screen: Screen, one: Status) -> None:
             if p.why:
                 screen.say(Text(f"held of {p.topic}-{p.partition}: {p.why}", style="yellow"))
     for title, counts in (
-        ("rows in bronze", one.bronze_rows),
+        ("ingested", one.bronze_rows),
         ("unreadable", one.unreadable),
         ("quarantine", one.quarantine),
     ):

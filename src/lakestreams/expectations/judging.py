@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.expectations import outcomes
 from lakestreams.expectations.rules import any_of, violated
-from lakestreams.formats.json import text_of
+from lakestreams.formats.json_text import exact_json
 from lakestreams.operators.records import (
     AMENDED,
     CONTRIBUTORS,
@@ -94,7 +94,9 @@ class Dataset:
             twice = self.rows.groupBy(ORDER, PLACE).agg(F.count("*").alias("times")).where("times > 1")
             return twice.withColumn("shown", F.concat(_place(), F.lit(" row "), F.col(PLACE), F.lit(" twice")))
         if isinstance(what, ForeignKeyExists) and self.orphans is not None:
-            return self.orphans.where(ORPHAN).withColumn("shown", F.concat(_place(), F.lit(" "), text_of(F.col(KEY))))
+            return self.orphans.where(ORPHAN).withColumn(
+                "shown", F.concat(_place(), F.lit(" "), exact_json(F.col(KEY)))
+            )
         if isinstance(what, UniqueKey):
             return self._doubled(what)
         return None
@@ -129,7 +131,9 @@ class Dataset:
             .agg(F.count("*").alias("times"), F.max("place").alias("last"))
             .where("last is not null")
         )
-        key = text_of(F.struct(*(F.col(name).alias(column) for column, name in zip(what.columns, names, strict=True))))
+        key = exact_json(
+            F.struct(*(F.col(name).alias(column) for column, name in zip(what.columns, names, strict=True))), nulls=True
+        )
         text = F.concat(key, F.lit(" stands in "), F.col("times"), F.lit(" rows"))
         return wrong.select("last.*", text.alias("shown"))
 
@@ -204,7 +208,7 @@ def _place_and_row() -> Column:
 
 def row_text() -> Column:
     """A row's key and value as JSON text, with its nulls: a rule may be about one."""
-    return text_of(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
+    return exact_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")), nulls=True)
 
 
 def coordinates() -> Column:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -19,6 +17,7 @@ from lakestreams.errors import LakestreamsError
 from lakestreams.expressions.parse import compile_expression
 from lakestreams.operators.records import KEY, VALUE
 from lakestreams.partitioning.partitioners import key_on_home_partition
+from lakestreams.spark import holds_any
 from lakestreams.sql import quoted
 from lakestreams.topology.expectations import OF_RECORDS, Expectations, Invariant, KeyOnHomePartition, Lateness, Rule
 from lakestreams.topology.fields import Fields
@@ -58,7 +57,7 @@ def names_of(rules: Sequence[Rule], fields: Fields) -> Column:
 
 def any_of(rules: Sequence[Rule], fields: Fields) -> Column:
     """Whether a row violates any of the rules."""
-    return reduce(or_, (violated(rule, fields) for rule in rules), F.lit(False))
+    return holds_any(violated(rule, fields) for rule in rules)
 
 
 # --- sources ---------------------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import Field
+from lakestreams.formats.json_text import exact_json
 from lakestreams.formats.kinds import BASE64, UNITS
 from lakestreams.formats.objects import Located, Objects, Row, names
 from lakestreams.formats.places import Fields, Path, Places, paths_of
 from lakestreams.formats.schema import parse_ddl
 from lakestreams.formats.writers import PREFIX
-from lakestreams.spark import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 _WRAPPER = ["payload", "schema"]
 _UNFRAMED = "no registry prefix (0x00 and four bytes) before the JSON"
 _WRAPPED = "in Connect's wrapper (schema and payload), in which no declared column is; ConnectJson reads it"
-# Times are written in UTC and to the microsecond: equal values are equal bytes, whatever the session's settings.
-_WRITTEN = {
-    "timeZone": "UTC",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 
 
 def write_object(value: Column, *, nulls: bool = True) -> Column:
@@ -39,12 +33,7 @@ def write_object(value: Column, *, nulls: bool = True) -> Column:
     Args:
         nulls: whether members that are null are written.
     """
-    return text_of(value, nulls=nulls).cast("binary")
-
-
-def text_of(value: Column, *, nulls: bool = True) -> Column:
-    """What `write_object` writes, as text: different values are different texts, whatever the session's settings."""
-    return F.to_json(value, {**_WRITTEN, "ignoreNullFields": str(not nulls).lower()})
+    return exact_json(value, nulls=nulls).cast("binary")
 
 
 @dataclass(frozen=True, init=False)

@@ -6,18 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestreams.formats.json import Json
+from lakestreams.formats.json_text import exact_json
 from lakestreams.spark import F
 from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-# Whole microseconds in one zone: equal values have equal texts in every session.
-_OPTIONS = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-    "timeZone": "UTC",
-}
 
 
 @dataclass(frozen=True, init=False)
@@ -43,7 +37,7 @@ class TableColumns(Json):
     @staticmethod
     def raw(typed: Column) -> Column:
         """The JSON text of such a struct as bytes; equal bytes are equal rows. Null where the struct is."""
-        return F.to_json(typed, _OPTIONS).cast("binary")
+        return exact_json(typed).cast("binary")
 
     def describe(self) -> str:
         """The format with its columns."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from lakestreams.report import wording
 from lakestreams.report.model import Report
 
 Level = Literal["good", "warn", "bad", "none"]
@@ -66,7 +67,7 @@ def _quarantine(report: Report) -> Iterator[Badge]:
     if not count:
         yield Badge("good", "nothing quarantined", "These cycles sent no record to quarantine.")
         return
-    share = f", which is {count / report.records:.2%} of what was read" if report.records else ""
+    share = f", which is {wording.share(count / report.records)} of what was read" if report.records else ""
     yield Badge("warn", f"{count:,} in quarantine", f"These cycles sent {_counted(count, 'record')} there{share}.")
 
 

@@ -16,8 +16,8 @@ def count(number: float | None) -> str:
 
 def short(number: float) -> str:
     """A number for an axis: at most three digits and a unit."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(number) >= limit:
+    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= limit * 0.9995:  # what is rounded to a thousand is one of the next unit
             return f"{number / limit:.3g}{unit}"
     return f"{number:.3g}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -28,7 +28,11 @@ def newest(plans: Sequence[Plan]) -> list[Range]:
 
 def plans_follow_each_other(plans: Sequence[Plan]) -> Comparison:
     """Each plan takes a partition up where the one before has left it; cycles ascend by one."""
-    wrong = []
+    wrong = [
+        f"cycle {plan.cycle} comes behind cycle {before.cycle}"
+        for before, plan in pairwise(plans)
+        if plan.cycle != before.cycle + 1
+    ]
     position: dict[tuple[str, int], int] = {}
     for plan in plans:
         for part in plan.ranges:
@@ -96,11 +100,11 @@ def of_source(
     rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(wanted)
     in_order = Window.partitionBy("partition").orderBy("seq", "offset", "attempt")
     moves = F.when(F.col("error").isNull(), F.col("event_time_ms"))
-    stood = reduce(  # where the partition's stream time stood before the first of these rows
-        lambda column, part: F.when(F.col("partition") == part.partition, part.stream_time_ms).otherwise(column),
-        (part for part in begins.values() if not part.of_replays),
-        F.lit(NO_TIME),
-    )
+    stood = F.when(F.lit(False), NO_TIME)  # where the partition's stream time stood before the first of these rows
+    for part in begins.values():
+        if not part.of_replays:
+            stood = stood.when(F.col("partition") == part.partition, part.stream_time_ms)
+    stood = stood.otherwise(NO_TIME)
     so_far = F.max(moves).over(in_order.rowsBetween(Window.unboundedPreceding, 0))
     expected = F.greatest(so_far, stood.cast("bigint"))
     before_it = in_order.rowsBetween(Window.unboundedPreceding, -1)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -20,6 +18,7 @@ from lakestreams.config.recorded import ImportedNames
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.evaluate.outputs import LINEAGE
+from lakestreams.spark import holds_any
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -118,7 +117,7 @@ def within(cycles: Iterable[int]) -> Column:
     """Whether a row's cycle is one of these."""
     cycle = F.col(LINEAGE)["cycle"]
     runs = _runs(dict.fromkeys(sorted(cycles), ""))
-    return reduce(or_, (cycle.between(first, last) for first, last, _ in runs), F.lit(False))
+    return holds_any(cycle.between(first, last) for first, last, _ in runs)
 
 
 def in_words(plans: Iterable[Plan]) -> str:

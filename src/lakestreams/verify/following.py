@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.evaluate.inputs import Results
 from lakestreams.evaluate.outputs import LINEAGE
-from lakestreams.operators.records import CONTRIBUTORS, COORDINATES, UNMATCHED
+from lakestreams.operators.records import CONTRIBUTORS, COORDINATES, UNMATCHED, VALUE
 from lakestreams.operators.versions import TableSide
 from lakestreams.topology.graph import key_source, sources_of, upstream
-from lakestreams.topology.joins import Join, WindowedJoin
+from lakestreams.topology.joins import ForeignKeyJoin, Join, WindowedJoin
 from lakestreams.topology.lookups import StreamGlobalJoin, StreamTableJoin
 from lakestreams.verify.identity import any_of, places
 from lakestreams.verify.origins import gathers
-from lakestreams.verify.trace import Trace, named
+from lakestreams.verify.trace import IN_QUARANTINE, OUTPUT, Trace, named
 
 if TYPE_CHECKING:
     from lakestreams.topology.endpoints import Sink
@@ -27,9 +27,14 @@ if TYPE_CHECKING:
     from lakestreams.topology.topology import Topology
 
 
+_HAS_VALUE = "has_value"
+Reached = Mapping["Node", bool]
+"""The nodes that a record has come up to; to whether any row that is made of it there has a value."""
+
+
 def lacking(topology: Topology, trace: Trace) -> list[Sink]:
     """The outputs that its topic can cause rows of, and that have none of it; of aggregates' rows that cannot be said."""
-    reached = {row["output"] for row in trace.results}
+    reached = {row[OUTPUT] for row in trace.results}
     return [
         sink
         for sink in topology.outputs
@@ -43,41 +48,90 @@ def followed(topology: Topology, results: Results, done: Sequence[Plan], traces:
     steps = [node for node in topology.nodes if node.name not in outputs]
     parts = [_left_of(name, rows, traces) for name, rows in results.nodes.items() if name not in outputs]
     contributed = reduce(DataFrame.unionByName, parts).collect()
-    seen = {(row["node"], tuple(row[name] for name in COORDINATES)) for row in contributed}
+    seen = {(row["node"], tuple(row[name] for name in COORDINATES)): row[_HAS_VALUE] for row in contributed}
     for trace in traces:
-        reached = [node for node in steps if (node.name, trace.identity) in seen]
+        reached = {node: seen[node.name, trace.identity] for node in steps if (node.name, trace.identity) in seen}
         lost = [node for node in steps if node not in reached and any(parent in reached for parent in node.parents)]
         if not trace.is_joined:
-            trace.sentences += list(dict.fromkeys(_lost(node, trace, done) for node in lost))
+            trace.sentences += list(dict.fromkeys(_lost(node, trace, done, reached) for node in lost))
         else:
             for sink in lacking(topology, trace):
-                why_not = [_lost(node, trace, done) for parent in sink.parents for node in _stopped_at(parent, reached)]
-                trace.sentences += [f"not in {sink.name}: {text}" for text in dict.fromkeys(why_not)]
+                stopped = [node for parent in sink.parents for node in _stopped_at(parent, reached)]
+                why_not = dict.fromkeys(_lost(node, trace, done, reached) for node in stopped)
+                trace.sentences += [f"not in {sink.name}: {text}" for text in why_not]
+        if not trace.results:
+            trace.sentences += _unwritten(topology, trace, reached)
         if not trace.sentences and not trace.results:
             trace.sentences.append("gave nothing, and no node says why: a later record of its key has taken its place")
 
 
-def missed(topology: Topology, traces: Sequence[Trace]) -> None:
-    """Says of a record that met no row of a table which row of its key is dated later, where its key is known.
+def _unwritten(topology: Topology, trace: Trace, reached: Reached) -> list[str]:
+    """Of a record of which nothing but nulls came up to outputs: what these make of it."""
+    empty = [sink for sink in topology.outputs if not reached.get(sink.parents[0], True)]
+    return [_emptied(sink, trace) for sink in empty if trace.topic in _topics(sink)]
+
+
+def _emptied(sink: Sink, trace: Trace) -> str:
+    if not sink.parents[0].is_table:
+        return f"is not in {sink.name}: its value is null there"
+    its_key = _has_its_key(sink, trace.topic) and not gathers(sink)
+    return f"deleted the row of its key in {sink.name}" if its_key else f"took rows out of {sink.name}"
+
+
+def _has_its_key(node: Node, topic: str) -> bool:
+    """Whether rows of a node have the key of a topic's records, and not that of rows which name these."""
+    parents = (node.left,) if isinstance(node, ForeignKeyJoin) else node.parents
+    return any(_has_its_key(parent, topic) for parent in parents) if parents else topic in _topics(node)
+
+
+def missed(topology: Topology, traces: Sequence[Trace], cut: Collection[str] = ()) -> None:
+    """Says of a record that met no row of a table which row of its key comes later, where its key is known.
 
     That happens to old events that are joined with a table loaded today.
+
+    Args:
+        cut: the topics of which there are more records of the key than traces: their first one is not known.
     """
     joins = [node for node in topology.nodes if isinstance(node, StreamTableJoin)]
     for trace in traces:
-        without = {row["output"] for row in trace.results if row[LINEAGE]["kind"] == UNMATCHED}
+        without = {row[OUTPUT] for row in trace.results if row[LINEAGE]["kind"] == UNMATCHED}
         reached = [node for sink in topology.outputs if sink.name in without for node in upstream(sink)]
         for node in joins:
             left, right = key_source(node.left), key_source(node.right)
-            if node not in reached or left is None or right is None or left.topic != trace.topic:
+            if node not in reached or left is None or right is None or left.topic != trace.topic or right.topic in cut:
                 continue
-            rows = [one for one in traces if one.topic == right.topic and one.key == trace.key and one.event_time_ms]
-            rows.sort(key=lambda one: (one.event_time_ms, one.identity))
-            if rows and (rows[0].event_time_ms or 0) > (trace.event_time_ms or 0):
-                first = f"{named(*rows[0].identity)} is the first of its key, at {rows[0].event_time_ms}"
+            if _topics(node.right) & _contributing(trace):
+                continue  # it met one there, and none in another join
+            placed = _dated if node.right.history_ms is not None else _ordered
+            rows = [one for one in traces if one.topic == right.topic and one.key == trace.key and _is_usable(one)]
+            rows.sort(key=lambda one: (placed(one), one.identity))
+            if rows and placed(rows[0]) > placed(trace):
+                first = f"{named(*rows[0].identity)} is the first of its key, at {placed(rows[0])}"
                 trace.sentences.append(f"met no row of {node.right.name}: {first}, later than this record")
 
 
-def _stopped_at(node: Node, reached: Sequence[Node]) -> list[Node]:
+def _dated(one: Trace) -> int:
+    """When a record happened: what lookups as of event time go by."""
+    return one.event_time_ms or 0
+
+
+def _ordered(one: Trace) -> int:
+    """Where a record stands in the order, which other lookups go by: a late one comes behind what its time is behind."""
+    return one.stream_time_ms if one.stream_time_ms is not None else _dated(one)
+
+
+def _is_usable(one: Trace) -> bool:
+    """Whether a record can have been a row: it has a time, and was not refused."""
+    return bool(one.event_time_ms) and not any(text.startswith(IN_QUARANTINE) for text in one.sentences)
+
+
+def _contributing(trace: Trace) -> set[str]:
+    """The topics whose records its unmatched results are made of."""
+    unmatched = [row[LINEAGE] for row in trace.results if row[LINEAGE]["kind"] == UNMATCHED]
+    return {one["source"] for lineage in unmatched for one in lineage.get("contributors", ())}
+
+
+def _stopped_at(node: Node, reached: Reached) -> list[Node]:
     """The nodes that a record has come up to, and not past, on its ways to a node; none if it has come there on one of them."""
     if node in reached:
         return []
@@ -90,20 +144,26 @@ def _left_of(name: str, rows: DataFrame | TableSide, traces: Sequence[Trace]) ->
     frame = rows.all() if isinstance(rows, TableSide) else rows
     one = F.explode(F.array_distinct(places(F.col(CONTRIBUTORS)))).alias("place")
     left = (
-        frame.select(one)
+        frame.select(one, F.col(VALUE).isNotNull().alias(_HAS_VALUE))
         .where(any_of([trace.identity for trace in traces], F.col("place.source"), "place."))
-        .distinct()
+        .groupBy("place")
+        .agg(F.max(_HAS_VALUE).alias(_HAS_VALUE))
     )
-    return left.select(F.lit(name).alias("node"), "place.*")
+    return left.select(F.lit(name).alias("node"), _HAS_VALUE, "place.*")
 
 
-def _lost(node: Node, trace: Trace, done: Sequence[Plan]) -> str:
+def _lost(node: Node, trace: Trace, done: Sequence[Plan], reached: Reached) -> str:
     if node.filters:
         return f"was filtered out by {node.name}"
+    sides = [parent for parent in node.parents if parent in reached]
+    if sides and not any(reached[side] for side in sides) and isinstance(node, Join):
+        if sides[0].is_table:
+            return f"deletes the row of its key in {sides[0].name}; nothing of {node.name} is made of that"
+        return f"has a null value, of which {node.name} makes nothing"
     if isinstance(node, WindowedJoin):
-        return _unpaired(node, trace, done)
+        return _unpaired(node, trace, done, sides)
     if isinstance(node, StreamTableJoin | StreamGlobalJoin):
-        if trace.topic in _topics(node.right) and trace.topic not in _topics(node.left):
+        if node.left not in sides:
             return f"is a row of {node.right.name} that no later record of {node.left.name} has looked up"
         if isinstance(node, StreamTableJoin) and node.wait_ms is not None:
             waits = _waiting(node.wait_ms, node, node.left, trace, done)
@@ -117,17 +177,22 @@ def _lost(node: Node, trace: Trace, done: Sequence[Plan]) -> str:
     return f"{node.name} ({node.word}) does not report it: its result was replaced before it came out, or waits"
 
 
-def _unpaired(node: WindowedJoin, trace: Trace, done: Sequence[Plan]) -> str:
-    """Of a record that has met none in its window: whether it waits to come out, or may still meet one."""
-    left = trace.topic in _topics(node.left)
-    side = node.left if left else node.right
-    if node.how == "outer" or (node.how == "left" and left):
-        waits = _waiting(_closes_after(node, left=left), node, side, trace, done)
-        if waits is not None:
-            return waits
-    until = _until(_meets_for(node, left=left), side, trace, done)
-    if until is not None:
-        return f"has no partner in {node.name} yet: one may come until {until}"
+def _unpaired(node: WindowedJoin, trace: Trace, done: Sequence[Plan], sides: Sequence[Node]) -> str:
+    """Of a record that has met none in its window: whether it waits to come out, or may still meet one.
+
+    Args:
+        sides: those of the join that it has come to: a topic may feed both.
+    """
+    for side in sides:
+        left = side is node.left
+        if node.how == "outer" or (node.how == "left" and left):
+            waits = _waiting(_closes_after(node, left=left), node, side, trace, done)
+            if waits is not None:
+                return waits
+    for side in sides:
+        until = _until(_meets_for(node, left=side is node.left), side, trace, done)
+        if until is not None:
+            return f"has no partner in {node.name} yet: one may come until {until}"
     return f"has no partner in {node.name}: none of its key lies within its window"
 
 

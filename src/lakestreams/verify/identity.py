@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators.records import COORDINATES
+from lakestreams.spark import holds_any
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -26,13 +25,10 @@ def places(contributors: Column) -> Column:
 
 def any_of(records: Iterable[Identity], topic: Column, prefix: str = "") -> Column:
     """Whether a row, or a struct of it, has one of these identities."""
-    return reduce(
-        or_,
-        (
-            (topic == of_topic)
-            & (F.col(f"{prefix}partition") == partition)
-            & (F.col(f"{prefix}offset") == offset)
-            & (F.col(f"{prefix}attempt") == attempt)
-            for of_topic, partition, offset, attempt in records
-        ),
+    return holds_any(
+        (topic == of_topic)
+        & (F.col(f"{prefix}partition") == partition)
+        & (F.col(f"{prefix}offset") == offset)
+        & (F.col(f"{prefix}attempt") == attempt)
+        for of_topic, partition, offset, attempt in records
     )

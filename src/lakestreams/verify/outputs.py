@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -13,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.publish import sinks
 from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.evaluate.stateless import names
+from lakestreams.formats.json_text import exact_json
 from lakestreams.operators.records import KEY, TOMBSTONE
 from lakestreams.verify.comparison import Comparison
 from lakestreams.verify.configurations import within
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from lakestreams.topology.endpoints import DeltaSink
 
 EXAMPLES = 5
 _COMPUTED, _STORED = "computed", "in the table"
-_SIDE, _RECORD = "_side", "_record"
+# Columns of an output may be called anything, so whatever stands next to them is next to a struct or a text of them all.
+_PLACE, _SIDE, _ROW = "place", "side", "row"
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,34 @@ def appended(
     """
     cycle = F.col(LINEAGE)["cycle"]
     asked, not_these = cycle.between(first, last), within(left)
-    place = {f"_{name}": F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")}
+    place = F.struct(*(F.col(LINEAGE)[name].alias(name) for name in ("cycle", "trigger", "n")))
     rows = _together(one.rows.where(asked & within(one.cycles)) for one in results)
     held = stored.select(*rows.columns).where(asked & ~not_these)
-    one = _compared(results[0].sink.name, rows.withColumns(place), held.withColumns(place), list(place))
+    one = _compared(results[0].sink.name, rows, held, place)
     return replace(one, left_out=stored.where(asked & not_these).count()) if left else one
+
+
+def with_strays(of_cycles: Comparison, stored: DataFrame, newest: int) -> Comparison:
+    """The same with the rows of an appended table that no cycle can have written: they differ, whatever was asked for.
+
+    Args:
+        of_cycles: the comparison of the rows that cycles have written.
+        stored: the table.
+        newest: the newest cycle that is planned.
+    """
+    cycle = F.col(LINEAGE)["cycle"]
+    strays = stored.where(cycle.isNull() | ~cycle.between(1, newest))
+    count = strays.count()
+    if not count:
+        return of_cycles
+    shown = strays.select(cycle, exact_json(F.struct("*"))).limit(EXAMPLES).collect()
+    examples = (
+        *of_cycles.examples,
+        *(f"cycle={row[0]}, which was never planned\n  in the table  {row[1]}" for row in shown),
+    )
+    return replace(
+        of_cycles, compared=of_cycles.compared + count, differs=of_cycles.differs + count, examples=examples[:EXAMPLES]
+    )
 
 
 def merged(results: Sequence[CycleResults], stored: DataFrame, floor: int) -> Comparison:
@@ -95,18 +119,22 @@ def merged(results: Sequence[CycleResults], stored: DataFrame, floor: int) -> Co
     """
     cycle = F.col(LINEAGE)["cycle"]
     sink, records = results[0].sink, results[0].records
-    by, key = sinks.merged_by(sink, records), names(records, KEY)
+    by = sinks.merged_by(sink, records)
+    key = (
+        [F.col(name) for name in names(records, KEY)]
+        if sink.parent.is_table
+        else [F.expr(sinks.RECORD).alias("record")]
+    )
+    place = F.struct(*key)
     wanted = (one.rows.where((cycle > floor) & within(one.cycles)) for one in results)
     rows = _together(wanted)
     stored = stored.select(*rows.columns)
-    if not sink.parent.is_table:
-        rows, stored = (side.withColumn(_RECORD, F.expr(sinks.RECORD)) for side in (rows, stored))
-        key = [_RECORD]
     newest = sinks.latest(rows, by)
     held = stored
     if floor:
-        held = stored.where(cycle > floor).unionByName(_of_keys(stored.where(cycle <= floor), newest, key))
-    one = _compared(sink.name, newest.where(F.col(LINEAGE)["kind"] != TOMBSTONE), held, key)
+        written_since = F.coalesce(cycle > floor, F.lit(True))  # a row without a cycle is none of a cycle up to there
+        held = stored.where(written_since).unionByName(_at_places(stored.where(cycle <= floor), newest, place))
+    one = _compared(sink.name, newest.where(F.col(LINEAGE)["kind"] != TOMBSTONE), held, place)
     return replace(one, left_out=stored.count() - held.count()) if floor else one
 
 
@@ -115,31 +143,35 @@ def _together(frames: Iterable[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
-def _of_keys(rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
-    mine = others.select(*(F.col(name).alias(f"_{name}") for name in key))
-    same = reduce(and_, (F.col(name).eqNullSafe(F.col(f"_{name}")) for name in key))
-    return rows.join(mine, same, "left_semi")
+def _at_places(rows: DataFrame, others: DataFrame, place: Column) -> DataFrame:
+    """The rows at whose places others are."""
+    mine, theirs = rows.select(F.struct("*").alias(_ROW), place.alias(_PLACE)), others.select(place.alias("of_others"))
+    return mine.join(theirs, F.col(_PLACE).eqNullSafe(F.col("of_others")), "left_semi").select(f"{_ROW}.*")
 
 
-def _compared(what: str, computed: DataFrame, stored: DataFrame, key: Sequence[str]) -> Comparison:
+def _compared(what: str, computed: DataFrame, stored: DataFrame, place: Column) -> Comparison:
     """Rows that stand on one side only, or more often on one: by the place they have in both."""
-    columns = computed.columns
-    both = computed.withColumn(_SIDE, F.lit(0)).unionByName(stored.select(*columns).withColumn(_SIDE, F.lit(1)))
-    # a row as text: any type can be compared so, maps too
-    as_text = F.to_json(F.struct(*(name for name in columns if name not in key or not name.startswith("_"))))
-    as_texts = both.select(*key, _SIDE, as_text.alias("row"))
-    by_place = as_texts.groupBy(*key).agg(
-        F.sort_array(F.collect_list(F.when(F.col(_SIDE) == 0, F.col("row")))).alias(_COMPUTED),
-        F.sort_array(F.collect_list(F.when(F.col(_SIDE) == 1, F.col("row")))).alias(_STORED),
+    row = exact_json(F.struct(*computed.columns))  # as text, any type can be compared, maps too
+    computed, stored = (
+        rows.select(place.alias(_PLACE), F.lit(side).alias(_SIDE), row.alias(_ROW))
+        for side, rows in enumerate((computed, stored))
+    )
+    by_place = (
+        computed.unionByName(stored)
+        .groupBy(_PLACE)
+        .agg(
+            F.sort_array(F.collect_list(F.when(F.col(_SIDE) == 0, F.col(_ROW)))).alias(_COMPUTED),
+            F.sort_array(F.collect_list(F.when(F.col(_SIDE) == 1, F.col(_ROW)))).alias(_STORED),
+        )
     )
     differs = F.col(_COMPUTED) != F.col(_STORED)
     (total,) = by_place.agg(F.count("*").alias("all"), F.count_if(differs).alias("differ")).collect()
-    examples = by_place.where(differs).orderBy(*key).limit(EXAMPLES).collect() if total["differ"] else []
-    return Comparison(what, total["all"], total["differ"], tuple(_shown(row, key) for row in examples))
+    examples = by_place.where(differs).orderBy(_PLACE).limit(EXAMPLES).collect() if total["differ"] else []
+    return Comparison(what, total["all"], total["differ"], tuple(map(_shown, examples)))
 
 
-def _shown(row: Any, key: Sequence[str]) -> str:
-    place = ", ".join(f"{name.lstrip('_')}={_plain(row[name])}" for name in key)
+def _shown(row: Any) -> str:
+    place = ", ".join(f"{name}={_plain(row[_PLACE][name])}" for name in row[_PLACE].__fields__)
     return f"{place}\n  computed      {_or_nothing(row[_COMPUTED])}\n  in the table  {_or_nothing(row[_STORED])}"
 
 

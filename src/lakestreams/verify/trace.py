@@ -14,6 +14,12 @@ from lakestreams.verify.identity import Identity
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
 
+OUTPUT: Final = "output"
+"""In a result: the name of the output; a column that is called so is `column output` there."""
+
+IN_QUARANTINE: Final = "is in quarantine by "
+"""How the sentence begins that says who refused a record."""
+
 Asked = Place | Identity
 """What is asked for: all attempts at a record, or one."""
 
@@ -33,6 +39,7 @@ class Trace:
         event_time_ms: its time.
         cycle: the cycle that took it, or None.
         sentences: what became of it, a sentence each.
+        stream_time_ms: the furthest time of its partition when it came, itself included; it places the record in the order.
         results: output, row and lineage of what it contributed to, at most 20 an output; of a topic key and value.
     """
 
@@ -47,6 +54,7 @@ class Trace:
     cycle: int | None
     sentences: list[str] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
+    stream_time_ms: int | None = None
 
     @property
     def place(self) -> Place:
@@ -65,7 +73,8 @@ class Trace:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, where the sentences are `told`, as in the column of `lakestreams.open(...).why`."""
-        return {"told" if name == "sentences" else name: value for name, value in asdict(self).items()}
+        named_so = {"told" if name == "sentences" else name: value for name, value in asdict(self).items()}
+        return {name: value for name, value in named_so.items() if name != "stream_time_ms"}
 
 
 def at(text: str) -> Asked:

@@ -244,7 +244,12 @@ def _output(
     if not alike:
         verdict.findings.append(Comparison(name, 0, left_out=stored.count()))
     elif alike[0].sink.mode != "merge":
-        verdict.findings.append(outputs.appended(alike, stored, verdict.from_cycle, verdict.to_cycle, left))
+        of_cycles = outputs.appended(alike, stored, verdict.from_cycle, verdict.to_cycle, left)
+        judged = outputs.with_strays(of_cycles, stored, decisions.cycle_of(history.plan))
+        if judged is not of_cycles:  # cycles may have been planned since, and have written these
+            now = Ledger(lake, verdict.pipeline).history(spark)
+            judged = outputs.with_strays(of_cycles, stored, decisions.cycle_of(now.plan))
+        verdict.findings.append(judged)
     elif history.open_plan is not None:
         verdict.findings.append(Comparison(name, 0, left_out=stored.count()))
         verdict.notes.append(f"{name}: it may hold rows of a cycle that is not finished; not compared")

@@ -9,6 +9,7 @@ followed.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import and_
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -34,7 +35,7 @@ from lakestreams.verify.following import followed, lacking, missed
 from lakestreams.verify.identity import Identity, any_of, places
 from lakestreams.verify.keys import has_key
 from lakestreams.verify.origins import origins
-from lakestreams.verify.trace import Asked, Trace, named, written
+from lakestreams.verify.trace import IN_QUARANTINE, OUTPUT, Asked, Trace, named, written
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -113,8 +114,15 @@ def why(
     for trace in every:
         if trace.results:
             trace.sentences.append(_results_text(trace.results))
-    missed(topology, every)
+    missed(topology, every, _cut(topology, history, traces))
     return every
+
+
+def _cut(topology: Topology, history: History, traces: Sequence[Trace]) -> list[str]:
+    """The topics that had more records of the key than there are traces, or may have had: older ones, or trimmed ones."""
+    if history.trim is not None:
+        return [source.topic for source in topology.sources]
+    return [topic for topic, count in Counter(one.topic for one in traces).items() if count >= _MOST]
 
 
 def _refuse(topology: Topology, history: History, key: str | None, place: Asked | None) -> NoReturn:
@@ -152,16 +160,23 @@ def _records(
 
 def _traces(source: Source, rows: DataFrame) -> list[Trace]:
     text = [_readable(source.key, "key", "k"), _readable(source.value, "value", "v")]
-    records = rows.select("topic", "partition", "offset", "attempt", "seq", *text, "event_time_ms").collect()
+    records = rows.select(
+        "topic", "partition", "offset", "attempt", "seq", *text, "event_time_ms", "stream_time_ms"
+    ).collect()
     return [Trace(**row.asDict(), cycle=None) for row in records]
 
 
 def _readable(how: Format, raw: str, typed: str) -> Column:
     """What somebody can read of a key or value: of numbers and UUIDs in bytes what they are, else its bytes as text."""
-    text = F.col(raw).cast("string")
+    text = _text(raw)
     if isinstance(how, Long | Int | Short | Uuid):
         text = F.coalesce(F.col(typed)[how.column].cast("string"), text)
     return text.alias(raw)
+
+
+def _text(raw: str) -> Column:
+    """Bytes as text; those that are none are replaced: Spark Connect does not hand over a text that is not UTF-8."""
+    return F.make_valid_utf8(F.col(raw).cast("string"))
 
 
 def _of_other_keys(
@@ -212,7 +227,7 @@ def _quarantined(spark: SparkSession, ledger: Ledger, traces: Sequence[Trace]) -
     known = {trace.identity: trace for trace in traces}
     for row in rows.orderBy("node", "code").collect():
         trace = known[row["topic"], row["partition"], row["offset"], row["attempt"]]
-        trace.sentences.append(f"is in quarantine by {row['node']}: {row['code']}, {row['message']}")
+        trace.sentences.append(f"{IN_QUARANTINE}{row['node']}: {row['code']}, {row['message']}")
         if row["state"] != replays.OPEN:
             why_so = f": {row['reason']}" if row["reason"] else ""
             trace.sentences.append(f"{_DECIDED[row['state']]} by request {row['request']}{why_so}")
@@ -238,13 +253,16 @@ def _results(output: str, rows: DataFrame, traces: Sequence[Trace]) -> None:
     first_ones = of_these.withColumn("number", number).where(F.col("number") <= _MOST_RESULTS).orderBy("number")
     for row in first_ones.collect():
         trace = known[tuple(row["place"])]
-        trace.results.append({"output": output, **row["row"].asDict(recursive=True)})
+        own = row["row"].asDict(recursive=True)
+        if OUTPUT in own:  # a column of the user's, which would be taken for the output's name
+            own[f"column {OUTPUT}"] = own.pop(OUTPUT)
+        trace.results.append({OUTPUT: output, **own})
 
 
 def _sent(topology: Topology, results: Results, traces: Sequence[Trace]) -> None:
     """What went to topics: keys and values as text."""
     for sink in topology.kafka_sinks:
-        text = [F.col(name).cast("string").alias(name) for name in ("key", "value")]
+        text = [_text(name).alias(name) for name in ("key", "value")]
         _results(sink.name, results.outputs[sink.name].select(*text, EVENT_TIME, LINEAGE), traces)
 
 
@@ -253,5 +271,5 @@ def _results_text(results: Sequence[dict[str, Any]]) -> str:
     for row in results:
         lineage = row[LINEAGE]
         others = " + ".join(named(*(one[name] for name in COORDINATES)) for one in lineage["contributors"])
-        parts.append(f"{row['output']}: {lineage['kind']} of {others}, cycle {lineage['cycle']}")
+        parts.append(f"{row[OUTPUT]}: {lineage['kind']} of {others}, cycle {lineage['cycle']}")
     return "gave " + "; ".join(parts)

@@ -35,7 +35,8 @@ def fields(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan) -> l
     if source.delta is not None or not isinstance(how, Declared):
         return []
     there = F.array(*(F.col("v")[field.name].isNotNull() for field in how.fields))
-    text = F.substring("value", 1, _BYTES).cast("string")
+    # cut within a sign, the text is no UTF-8, which Spark Connect does not hand over
+    text = F.make_valid_utf8(F.substring("value", 1, _BYTES).cast("string"))
     rows = planned_rows(spark, ledger, source, [plan]).where(F.col("v").isNotNull()).limit(_SAMPLE)
     sample = [(row["there"], row["text"]) for row in rows.select(there.alias("there"), text.alias("text")).collect()]
     return [f"{source.name}: {one}" for one in absent(how, sample)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -35,6 +33,7 @@ from lakestreams.engine.runtime.table import Table
 from lakestreams.errors import LakestreamsError
 from lakestreams.formats.writers import SchemaName, Written
 from lakestreams.kafka.noted import TopicPartition
+from lakestreams.spark import holds_any
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -156,7 +155,7 @@ class LedgerReader:
 
         # the least of them by itself, so that Delta skips the files before it
         newer = (F.col("kind") == "plan") & (F.col("cycle") > min(cycles.values()))
-        wanted = reduce(or_, (behind(*one) for one in cycles.items()))
+        wanted = holds_any(behind(*one) for one in cycles.items())
         return [plan_in(row) for row in self.rows(spark).where(newer & wanted).orderBy("cycle").collect()]
 
     def summaries(self, spark: SparkSession, cycle_from: int, newest: int) -> list[CycleSummary]:

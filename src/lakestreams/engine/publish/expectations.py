@@ -24,7 +24,7 @@ from lakestreams.expectations import judging
 from lakestreams.expectations.cycle_metrics import CycleMetrics, Expected
 from lakestreams.expectations.judging import EXAMPLES, Dataset
 from lakestreams.expectations.rules import Judged, RecordRules
-from lakestreams.formats.json import text_of
+from lakestreams.formats.json_text import exact_json
 from lakestreams.operators.records import MATCHED, UNMATCHED
 from lakestreams.topology.expectations import (
     OF_RECORDS,
@@ -172,7 +172,7 @@ class ExpectationChecker:
 
     @staticmethod
     def _shown(source: Source, rows: DataFrame) -> list[str]:
-        row = text_of(F.struct(F.col("k").alias("key"), F.col("v").alias("value")))
+        row = exact_json(F.struct(F.col("k").alias("key"), F.col("v").alias("value")), nulls=True)
         examples = (
             rows.orderBy("partition", "offset").select("partition", "offset", F.substring(row, 1, 300)).limit(EXAMPLES)
         )

@@ -15,7 +15,7 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.publish import sinks
 from lakestreams.evaluate.outputs import EVENT_TIME, LINEAGE
 from lakestreams.expectations.judging import ORPHAN
-from lakestreams.formats.json import text_of
+from lakestreams.formats.json_text import exact_json
 from lakestreams.operators.records import KEY, KIND, LINEAGE_TYPE, TIME, TOMBSTONE, lineage
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def changes(pipeline: str, node: str, rows: DataFrame) -> DataFrame:
     every = rows.withColumn(KIND, F.when(F.col(ORPHAN), F.col(KIND)).otherwise(F.lit(TOMBSTONE))).select(
         F.lit(pipeline).alias("pipeline"),
         F.lit(node).alias("node"),
-        text_of(F.col(KEY)).alias("key"),
-        text_of(F.col("foreign_key")).alias("foreign_key"),
+        exact_json(F.col(KEY)).alias("key"),
+        exact_json(F.col("foreign_key")).alias("foreign_key"),
         F.col(TIME).alias(EVENT_TIME),
         lineage().alias(LINEAGE),
     )

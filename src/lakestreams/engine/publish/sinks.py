@@ -172,6 +172,7 @@ def latest(rows: DataFrame, key: Sequence[str], *, repeated: bool = True) -> Dat
     paths = [F.expr(path) for path in key]
     if repeated:
         last = rows.groupBy(*paths).agg(F.max_by(F.struct(*rows.columns), F.struct(*order)).alias(_LATEST))
+        last = last.toDF(*map(str, range(len(paths))), _LATEST)  # a column of the key may be called so, too
         return last.select(*(F.col(_LATEST)[name].alias(name) for name in rows.columns))
     of_key = Window.partitionBy(F.xxhash64(*paths), *paths).orderBy(*order)
     # two columns with names of our own, so that none of the output's can be one of them

@@ -13,8 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -31,6 +29,7 @@ from lakestreams.engine.replay.requests import RECORD, Request
 from lakestreams.evaluate.sides import EXPECTATION
 from lakestreams.expectations.rules import RecordRules, dropped, kept
 from lakestreams.kafka.noted import TopicPartition
+from lakestreams.spark import holds_any
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -180,7 +179,7 @@ def superseded(
     if not gone:
         return refused
     # a deletion is trimmed with what it deleted, so that a key without a row says nothing
-    behind = own.where(reduce(or_, map(_below_end, gone))).select(*RECORD, F.lit(TRIMMED).alias("reason"))
+    behind = own.where(holds_any(map(_below_end, gone))).select(*RECORD, F.lit(TRIMMED).alias("reason"))
     return refused.unionByName(behind.join(refused, [*RECORD], "left_anti"))
 
 

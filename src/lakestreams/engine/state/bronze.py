@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from itertools import pairwise
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -17,6 +16,7 @@ from lakestreams.engine.ledger.plans import LATENESS_MS, REPLAYED, Plan, Range
 from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.expectations.rules import BEHIND
 from lakestreams.kafka.noted import TopicPartition
+from lakestreams.spark import holds_any
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -64,11 +64,11 @@ def row_cycle(topic: str, plans: Sequence[Plan]) -> Column:
     for plan in plans:
         for part in plan.of(topic):
             ends.setdefault(part.partition, []).append((part.to_offset, plan.cycle))
-    cycle = F.lit(None).cast("bigint")
     again = ends.pop(REPLAYED, None)
-    for partition, bounds in sorted(ends.items()):
-        cycle = F.when(F.col("partition") == partition, _first_past("offset", bounds)).otherwise(cycle)
-    return cycle if again is None else F.when(F.col("attempt") > 0, _first_past("seq", again)).otherwise(cycle)
+    cycle = F.when(F.lit(False) if again is None else F.col("attempt") > 0, _first_past("seq", again or ()))
+    for partition, bounds in sorted(ends.items()):  # one case with many branches, which is not nested
+        cycle = cycle.when(F.col("partition") == partition, _first_past("offset", bounds))
+    return cycle
 
 
 def _first_past(number: str, bounds: Sequence[tuple[int, int]]) -> Column:
@@ -133,7 +133,7 @@ def _counted_below(
     under = F.lit(True) if below is None else F.col("stream_time_ms") < below
     good = under & F.col("error").isNull()
     counted_rows = (
-        rows.where(reduce(or_, map(within, _one_of_each(ranges))))
+        rows.where(holds_any(map(within, _one_of_each(ranges))))
         .groupBy(F.when(F.col("attempt") > 0, REPLAYED).otherwise(F.col("partition")).alias("partition"))
         .agg(
             F.max(F.when(under, F.col("offset"))).alias("last"),
@@ -211,15 +211,12 @@ def within(ranges: Mapping[int, tuple[int, int]]) -> Column:
     if REPLAYED in ranges:
         start, end = ranges[REPLAYED]
         conditions.append((F.col("attempt") > 0) & (F.col("seq") >= start) & (F.col("seq") < end))
-    return reduce(or_, conditions)
+    return holds_any(conditions)
 
 
 def with_offsets(ranges: Mapping[int, tuple[int, int]]) -> Column:
     """Whether a row's offset lies in its partition's range, the end exclusive, whichever attempt it is."""
-    return reduce(
-        or_,
-        (
-            (F.col("partition") == partition) & (F.col("offset") >= start) & (F.col("offset") < end)
-            for partition, (start, end) in sorted(ranges.items())
-        ),
+    return holds_any(
+        (F.col("partition") == partition) & (F.col("offset") >= start) & (F.col("offset") < end)
+        for partition, (start, end) in sorted(ranges.items())
     )
