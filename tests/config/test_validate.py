@@ -63,3 +63,22 @@ def test_a_typo_gets_the_nearest_name(tmp_path_factory, key, data):
     unknown = [fault for fault in caught.value.faults if type(fault) is UnknownKey]
     assert len(unknown) == 1
     assert repr(nearest[0]) in unknown[0].hint
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "words"),
+    [
+        (("value: {text: page}", "value: {float: page}"), "conf/sources.yml:7", ["value.float", "known here: text"]),
+        (("value: {text: page}", "value: {str: page}"), "conf/sources.yml:7", ["value.str", "known here: text"]),
+        (("value: {text: page}", "value: {int: 5}"), "conf/sources.yml:7", ["value.int is 5", "quotes"]),
+        (("enriched:\n", "int:\n"), "conf/enrichment.yml:4", ["left_joyn"]),
+        (("enriched:\n", "'a[1]':\n"), "conf/enrichment.yml:4", ["left_joyn"]),
+        (("page: PageViews.page", "str: 5"), "conf/enrichment.yml:5", ["select.str is 5", "quotes"]),
+    ],
+)
+def test_names_that_types_of_python_have_are_names_like_others(load, change, place, words):
+    changes = [change, *([("left_join", "left_joyn")] if "left_joyn" in words else [])]
+    with pytest.raises(TopologyInvalid) as caught:
+        load(*changes)
+    said = [(str(fault.where), f"{fault.message} {fault.hint}") for fault in caught.value.faults]
+    assert any(where.startswith(place) and all(word in text for word in words) for where, text in said), said

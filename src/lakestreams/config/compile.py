@@ -174,7 +174,7 @@ def is_sql(path: KeyPath) -> bool:
     word, depth = path[3], len(path)
     if word in ("where", "each"):
         return depth == 4
-    if word in ("group_by", "left_on", "right_on"):
+    if word in ("group_by", "left_on", "right_on", "keep"):
         return depth == 5 and isinstance(path[4], str)  # names with SQL; a list has names alone
     return depth == 5 if word in ("select", "key", "value") else word == "columns" and depth == 6
 
