@@ -82,3 +82,39 @@ def test_names_that_types_of_python_have_are_names_like_others(load, change, pla
         load(*changes)
     said = [(str(fault.where), f"{fault.message} {fault.hint}") for fault in caught.value.faults]
     assert any(where.startswith(place) and all(word in text for word in words) for where, text in said), said
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("max_bad_share: true", "settings.max_bad_share is true; it should be a number"),
+        ("max_offsets_per_trigger: false", "settings.max_offsets_per_trigger is false; it should be a whole number"),
+        ("snapshot_every: true", "settings.snapshot_every is true; it should be a whole number"),
+        ("max_bytes_per_batch: true", "settings.max_bytes_per_batch is true"),
+        ("max_bytes_per_batch: 99999999999 GB", "too large"),
+        ("idle_timeout: 1000001 days", "longer than 1,000,000 days"),
+        ("bronze_retention: 1000001 days", "longer than 1,000,000 days"),
+    ],
+)
+def test_a_setting_that_is_no_number_or_beyond_all(load, setting, words):
+    with pytest.raises(TopologyInvalid) as caught:
+        load(("steps:", f"settings: {{{setting}}}\nsteps:"))
+    (fault,) = caught.value.faults
+    assert words in fault.message
+    assert str(fault.where).startswith("conf/enrichment.yml:2")
+
+
+def test_true_is_no_count_of_a_step_nor_bound_of_an_invariant(load):
+    pipeline = """\
+pipeline: page_views
+steps:
+  more: {repartition: {from: PageViews, partitions: true}}
+outputs:
+  silver.more: {from: more, invariants: {fan_out: {at_most: true}}}
+"""
+    with pytest.raises(TopologyInvalid) as caught:
+        load(pipeline=pipeline)
+    assert {fault.message for fault in caught.value.faults} == {
+        "repartition.partitions is true; it should be a whole number",
+        "invariants.fan_out.at_most is true; it should be a whole number",
+    }

@@ -331,6 +331,17 @@ def test_what_is_no_duration(text) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["1000001 days", "-1000001 days", "99999999999999999999999 days", "9223372036854775808 ms",
+     timedelta(days=1_000_001), timedelta(days=999_999_999)],
+    ids=repr,
+)  # fmt: skip
+def test_a_duration_is_no_longer_than_times_can_be(text) -> None:
+    with pytest.raises(InvalidDuration, match="1,000,000 days"):
+        to_ms(text, "before", signed=True)
+
+
+@pytest.mark.parametrize(
     ("text", "ms"),
     [("-3 s", -3_000), (" -250ms", -250), ("-1.5 minutes", -90_000), ("0 s", 0), ("3 s", 3_000),
      (timedelta(seconds=-3), -3_000), (timedelta(milliseconds=-1), -1)],
