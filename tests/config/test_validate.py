@@ -118,3 +118,41 @@ outputs:
         "repartition.partitions is true; it should be a whole number",
         "invariants.fan_out.at_most is true; it should be a whole number",
     }
+
+
+TWO = """\
+pipeline: page_views
+steps:
+  counted: {count: {from: PageViews, group_by: page}}
+  counted_group_by: {filter: {from: PageViews, where: "true"}}
+  enriched: {left_join: {left: PageViews, right: UserProfiles}}
+  Enriched: {left_join: {left: PageViews, right: UserProfiles}}
+outputs:
+  silver.counted: {from: counted}
+  enriched: {from: Enriched}
+"""
+
+
+def test_names_that_are_there_twice_have_the_line_of_the_second(load):
+    sources = """\
+kafka: {bootstrap_servers: "a:1"}
+topics:
+  PageViews: {kind: stream, key: {text: user}, value: {text: page}}
+  UserProfiles: {kind: table, topic: PageViews, key: {text: user}, value: {text: region}}
+"""
+    with pytest.raises(TopologyInvalid) as caught:
+        load(sources=sources, pipeline=TWO)
+    assert {(fault.message, str(fault.where)) for fault in caught.value.faults} == {
+        ("topic 'PageViews' is read by PageViews, UserProfiles", 'conf/sources.yml:4  source "UserProfiles"'),
+        ("2 nodes are named 'counted_group_by': select_key, filter", 'conf/enrichment.yml:4  step "counted_group_by"'),
+        ("2 nodes are named 'enriched': left_join, to_delta", 'conf/enrichment.yml:9  output "enriched"'),
+    }
+    with pytest.raises(TopologyInvalid) as caught:
+        load(
+            pipeline=TWO.replace("  enriched: {from", "  silver.enriched: {from").replace(
+                "counted_group_by: {fi", "c: {fi"
+            )
+        )
+    assert [(fault.message, str(fault.where)) for fault in caught.value.faults] == [
+        ("steps that differ in capitals alone: enriched, Enriched", 'conf/enrichment.yml:6  step "Enriched"'),
+    ]
