@@ -386,3 +386,12 @@ def test_max_future_is_a_duration() -> None:
     assert source.max_future_ms == 7_200_000
     with pytest.raises(InvalidDuration, match="max_future 'soon'"):
         StreamsBuilder("p").table("UserProfiles", key=Long("id"), value=USER, max_future="soon")
+
+
+def test_one_column_alone_may_lay_a_table_out() -> None:
+    builder = StreamsBuilder("p")
+    views = builder.stream("PageViews", key=Text("user"), value=Text("page"))
+    views.to_delta("one", cluster_by="user")
+    views.to_table(name="t").to_delta("two", partition_by="user")
+    one, two = builder.build().sinks
+    assert (one.cluster_by, two.partition_by) == (("user",), ("user",))
