@@ -288,3 +288,15 @@ def test_tables_are_clustered_as_delta_can(spark: SparkSession, by: list[str], w
     builder.stream("Rows", key=Text("id"), value=ROW).to_delta("out", cluster_by=by)
     _, faults = walk.check(builder.build(), spark)
     assert [words in fault.message for fault in faults] == ([] if words is None else [True])
+
+
+@pytest.mark.parametrize("at", ["source", "step", "output"])
+@pytest.mark.parametrize(
+    ("condition", "fits"), [("page = '/a'", True), ("page = null", True), ("page", False), ("ms", False)]
+)
+def test_a_condition_is_a_boolean(spark: SparkSession, at: str, condition: str, fits: bool) -> None:
+    builder, views, _ = declared()
+    step = views.filter(lambda view: view.ms > 0, name="some")
+    {"source": views, "step": step, "output": step.to_delta("out")}[at].expect("one", condition)
+    _, faults = walk.check(builder.build(), spark)
+    assert [type(fault) for fault in faults] == ([] if fits else [InvalidExpression])

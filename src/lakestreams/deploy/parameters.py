@@ -28,11 +28,11 @@ class Said:
     """What tokens say.
 
     Attributes:
-        given: the arguments; None if they cannot be read.
+        arguments: by their names; None if they cannot be read.
         faults: messages with hints.
     """
 
-    given: Namespace | None
+    arguments: Namespace | None
     faults: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -98,14 +98,19 @@ def overlaps(bundle: Bundle) -> Iterator[BundleInvalid]:
         if isinstance(runs, int) and runs > 1:
             message = f"max_concurrent_runs is {runs}: a second run of a pipeline would end the first"
             hint = "max_concurrent_runs: 1, written out, since development mode allows more"
-            yield BundleInvalid(message, hint, bundle.where(f"jobs.{key}"))
+            yield BundleInvalid(message, hint, _place(bundle, key))
     for one, other in combinations(readers, 2):
         both = sorted(one.pipelines & other.pipelines)
         if both and one.lake == other.lake and _at_once(bundle, one, other):
             place = "" if one.job == other.job else f" of the job {one.job}"
             message = f"task {other.task} runs {both[0]}, as task {one.task}{place} does: each would end the other"
             hint = "keep one of them; pause the one that is started by hand, or let it depend on the other"
-            yield BundleInvalid(message, hint, bundle.where(f"jobs.{other.job}"))
+            yield BundleInvalid(message, hint, _place(bundle, other.job))
+
+
+def _place(bundle: Bundle, job: str) -> str:
+    name = "jobs." + job
+    return bundle.where(name)
 
 
 def _readers(bundle: Bundle) -> Iterator[_Reader]:
@@ -116,7 +121,7 @@ def _readers(bundle: Bundle) -> Iterator[_Reader]:
             if entry not in READERS or wheel.get("package_name") != PACKAGE:
                 continue
             parser = reader_parser(str(entry))
-            given = said(parser, tokens_of(wheel)).given
+            given = said(parser, tokens_of(wheel)).arguments
             if given is not None:
                 files = frozenset(map(str, pipeline_options(parser, given).files.pipelines))
                 lake = (given.catalog, given.schemas) if given.catalog else (None, given.root)

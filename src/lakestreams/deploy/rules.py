@@ -339,14 +339,14 @@ class _Job:
         told = parameters.said(parser, tokens)
         for message, hint in told.faults:
             yield self._fault(f"{name}: {message}", hint)
-        if told.given is None:
+        if told.arguments is None:
             return
         for file in self._files(tokens):
             if not (self.bundle.root / file).is_file():
                 yield self._fault(
                     f"{name}: it reads {file}, which the bundle does not have", "paths are relative to databricks.yml"
                 )
-        interval = getattr(told.given, "interval", None)
+        interval = getattr(told.arguments, "interval", None)
         if "environment_key" in task and interval not in (None, "none", "once"):
             yield self._fault(
                 f"{name}: an interval on serverless compute, which ends tasks that do not end by themselves",

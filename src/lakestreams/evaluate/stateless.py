@@ -131,7 +131,7 @@ class Steps:
             message = f"the function returned {returned}, not a dict of name to Column"
             raise InvalidExpression(message, hint=hint, where=where(node))
         require_names(projection, node)
-        require_apart(projection, node)
+        require_distinct_names(projection, node)
         return F.struct(*(column(value).alias(name) for name, value in projection.items()))
 
     def key(self, node: Node, projection: Projection) -> Column:
@@ -174,7 +174,7 @@ def require_names(names: Iterable[object], node: Node) -> None:
             raise InvalidName(fault, hint=NAME_HINT, where=where(node))
 
 
-def require_apart(names: Collection[str], node: Node) -> None:
+def require_distinct_names(names: Collection[str], node: Node) -> None:
     """Refuses names that differ in capitals alone.
 
     Raises:
@@ -256,4 +256,4 @@ def where(node: Node) -> NodePlace:
     return node.where
 
 
-__all__ = ["Steps", "column", "kinds", "names", "paths", "require_apart", "require_columns", "where"]
+__all__ = ["Steps", "column", "kinds", "names", "paths", "require_columns", "require_distinct_names", "where"]
