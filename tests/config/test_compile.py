@@ -203,7 +203,12 @@ FAULTS = [
     ),
     ((SELECT, "{page: now()}"), ExpressionRefused, f'{P}:5  step "enriched"  select.page', ["now"]),
     # topics read twice
-    (("value: {text: region}", "value: {text: region}, topic: PageViews"), DuplicateName, P, ["PageViews"]),
+    (
+        ("value: {text: region}", "value: {text: region}, topic: PageViews"),
+        DuplicateName,
+        f'{S}:8  source "UserProfiles"',
+        ["PageViews"],
+    ),
     # kafka
     (("topics:", "  options: {group.id: x}\ntopics:"), KafkaOptionRefused, f"{S}:3", ["group.id"]),
     (("topics:", "  options: {client.id: [x]}\ntopics:"), ConfigInvalid, f"{S}:3", ["kafka.options.client.id"]),

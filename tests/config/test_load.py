@@ -22,7 +22,8 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
         (b"a: [1, 2", "not closed"),
         (b"a: b: c", "a colon and a space"),
         (b"a: \x00", "not YAML"),
-        (b"a: 1\n---\nb: 2\n", "not YAML"),
+        (b"a: 1\n---\nb: 2\n", "a second document begins here"),
+        (b"a: *b\n", "*b refers to nothing"),
         (b"\xff\xfe\xfa", "not UTF-8"),
         (b"a: " + b"x" * 2_000_000, "larger"),
         (b"a: " + b"[" * 5000 + b"]" * 5000, "levels deep"),
@@ -39,6 +40,16 @@ def test_an_unreadable_file(tmp_path, content, words):
         read(path)
     assert words in str(caught.value)
     assert "x.yml" in caught.value.where
+
+
+@pytest.mark.parametrize("sign", ["\x00", "\x07", "\x1b", "\ufffe"])
+def test_a_character_that_yaml_refuses_has_its_line(tmp_path, sign):
+    path = tmp_path / "x.yml"
+    path.write_text(f"a: 1\nb: 'x{sign}'\n", encoding="utf-8")
+    with pytest.raises(ConfigUnreadable) as caught:
+        read(path)
+    assert str(caught.value.where).endswith("x.yml:2")
+    assert f"U+{ord(sign):04X}" in caught.value.message
 
 
 def test_words_and_numbers_are_read_as_they_look(tmp_path):
@@ -88,3 +99,9 @@ def test_aliases_are_read(tmp_path):
     path = tmp_path / "x.yml"
     path.write_text("a: &k {text: user}\nb: *k\n")
     assert read(path).data == {"a": {"text": "user"}, "b": {"text": "user"}}
+
+
+def test_an_anchor_may_be_set_once_more(tmp_path):
+    path = tmp_path / "x.yml"
+    path.write_text("a: &k 1\nb: *k\nc: &k 2\nd: *k\n")
+    assert read(path).data == {"a": 1, "b": 1, "c": 2, "d": 2}

@@ -60,6 +60,31 @@ def test_the_schemas_say_the_same_as_the_models(load):
         assert not pipeline.is_valid(changed)
 
 
+@pytest.mark.parametrize(
+    ("change", "is_valid"),
+    [
+        ({"refused": []}, True),
+        ({"table": {"out": []}}, True),
+        ({"expect": {"out": []}, "table": {}}, True),
+        ({}, False),
+        ({"expect": {}}, False),
+        ({"expect": {}, "table": {}}, False),
+    ],
+)
+def test_a_case_compares_something(change, is_valid):
+    cases = jsonschema.Draft202012Validator(schema.json_schema("cases"))
+    case = {"name": "one", "given": []} | change
+    assert cases.is_valid({"pipeline": "p.yml", "cases": [case]}) == is_valid
+
+
+@pytest.mark.parametrize(
+    "head", [{}, {"pipeline": "p.yml", "topology": "a:b"}, {"topology": "a:b", "sources": "s.yml"}]
+)
+def test_a_file_of_cases_is_of_one_topology(head):
+    cases = jsonschema.Draft202012Validator(schema.json_schema("cases"))
+    assert not cases.is_valid({**head, "cases": [{"name": "one", "given": [], "refused": []}]})
+
+
 @pytest.mark.parametrize("name", schema.PAGES)
 def test_the_lists_in_the_docs_are_up_to_date(name):
     text = (ROOT / name).read_text(encoding="utf-8")

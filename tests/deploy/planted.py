@@ -15,6 +15,10 @@ JOB, STREAM, MAIN, STORE = (
     "databricks.yml",
     "resources/storage.yml",
 )
+MAINTENANCE, FK = "resources/maintenance.job.yml", "resources/fk_join.job.yml"
+PIPELINES = "pipeline: " + ",".join(
+    f"${{workspace.file_path}}/conf/{name}.yml" for name in ("enrichment", "correlation", "fk_join")
+)
 BOARD, BOARD_FILE = "resources/quality.dashboard.yml", "dashboards/quality.lvdash.json"
 
 
@@ -72,6 +76,15 @@ OTHERS = {
     "parameter": Mistake(JOB, "checkpoint-root:", "checkpoints-root:", "--checkpoints-root is no parameter of enrichment", posted=False),
     "value": Mistake(JOB, "              catalog:", "              max-bad-share: five\n              catalog:", "cannot read its parameters: argument --max-bad-share", posted=False),
     "file of a parameter": Mistake(JOB, "conf/enrichment.yml\n              sources", "conf/enrich.yml\n              sources", "it reads conf/enrich.yml, which the bundle does not have", posted=False),
+    "empty catalog": Mistake(JOB, "catalog: ${var.catalog}", 'catalog: ""', "--checkpoint-root is given without a catalog", posted=False),
+    "no catalog": Mistake(MAINTENANCE, "              catalog: ${var.catalog}\n", "", "--checkpoint-root is given without a catalog", posted=False),
+    "empty pipeline": Mistake(MAINTENANCE, PIPELINES, 'pipeline: ""', "the following arguments are required: --pipeline", posted=False),
+    "pipelines that are none": Mistake(MAINTENANCE, PIPELINES, 'pipeline: ","', "the following arguments are required: --pipeline", posted=False),
+    "interval that is no time": Mistake(STREAM, "interval: ${var.correlation_interval}", "interval: often", "--interval 'often' is not a duration", posted=False),
+    "time that is none": Mistake(JOB, "              catalog:", "              idle-timeout: 5 M\n              catalog:", "--idle-timeout '5 M' may mean months or minutes", posted=False),
+    "retention that is too short": Mistake(MAINTENANCE, "              catalog:", "              retention: 30 s\n              catalog:", "--retention '30 s' is shorter than an hour", posted=False),
+    "runs at a time": Mistake(JOB, "max_concurrent_runs: 1 ", "max_concurrent_runs: 2 ", "max_concurrent_runs is 2: a second run of a pipeline would end the first", posted=False),
+    "two jobs of one pipeline": Mistake(FK, "conf/fk_join.yml\n              sources", "conf/enrichment.yml\n              sources", "files/conf/enrichment.yml, as task enrich of the job enrichment does", posted=False),
     "wheel's place": Mistake(JOB, "- ../dist/*.whl", "- dist/*.whl", "there is no wheel dist/*.whl", posted=False),
     "key of a job": Mistake(JOB, "timeout_seconds", "timeout_second", "unknown key timeout_second"),
     "key of a task": Mistake(JOB, "retry_on_timeout", "retry_on_time_out", "unknown key retry_on_time_out"),

@@ -15,6 +15,7 @@ from tests.deploy.fake_workspace import Workspace, serving
 from tests.deploy.planted import MISSED, OTHERS, ROOT, Mistake, plant
 from tests.sampling import sampled
 
+from lakestreams.deploy import files
 from lakestreams.deploy.bodies import job_bodies
 from lakestreams.deploy.read import load
 from lakestreams.deploy.rules import faults
@@ -36,6 +37,53 @@ def test_a_planted_mistake_is_found(name: str, tmp_path: Path) -> None:
     told = [fault for fault in found if mistake.told in fault.message]
     assert told, [fault.message for fault in found]
     assert all(fault.hint and fault.where for fault in told)
+
+
+def test_two_tasks_of_one_pipeline_may_follow_each_other_or_be_started_by_hand(tmp_path: Path) -> None:
+    again = (
+        "        - task_key: again\n          environment_key: default\n          depends_on: [{task_key: enrich}]\n"
+        "          python_wheel_task:\n            package_name: lakestreams\n            entry_point: enrichment\n"
+        "            parameters: ['--pipeline=${workspace.file_path}/conf/enrichment.yml', '--catalog=${var.catalog}',\n"
+        "              '--schemas=bronze=${resources.schemas.bronze.name},silver=${resources.schemas.silver.name},control=${resources.schemas.control.name}']\n"
+        "      environments:\n"
+    )
+    plant(Mistake("resources/enrichment.job.yml", "      environments:\n", again, ""), tmp_path)
+    assert faults(load(tmp_path, "prod")) == []
+    job = tmp_path / "resources/enrichment.job.yml"
+    job.write_text(job.read_text("utf-8").replace("          depends_on: [{task_key: enrich}]\n", ""), "utf-8")
+    (fault,) = faults(load(tmp_path, "prod"))
+    assert "task again runs" in fault.message
+    assert "as task enrich does: each would end the other" in fault.message
+
+
+def test_a_paused_job_overlaps_with_none(tmp_path: Path) -> None:
+    same = Mistake(
+        "resources/fk_join.job.yml",
+        "conf/fk_join.yml\n              sources",
+        "conf/enrichment.yml\n              sources",
+        "",
+    )
+    job = plant(same, tmp_path) / "resources/fk_join.job.yml"
+    assert len(faults(load(tmp_path, "prod"))) == 1
+    text = job.read_text("utf-8").replace("        timezone_id", "        pause_status: PAUSED\n        timezone_id")
+    job.write_text(text, "utf-8")
+    assert faults(load(tmp_path, "prod")) == []
+
+
+def test_parameters_in_a_list_are_read_as_those_with_names(tmp_path: Path) -> None:
+    path = "${workspace.file_path}/conf/"
+    listed = (
+        f"parameters: ['--pipeline', '{path}enrichment.yml', '--pipeline={path}correlation.yml', '--sources={path}sources.yml',"
+        " '--catalog=${var.catalog}', '--bootstrap-servers', 'other:9092']\n            x_named:"
+    )
+    plant(Mistake("resources/enrichment.job.yml", "named_parameters:", listed, ""), tmp_path)
+    bundle = load(tmp_path, "prod")
+    used, unusable = files.pipelines(bundle)
+    assert not unusable
+    readings, _ = files.readings(bundle, used)
+    mine = [one for one in readings if one.where.endswith("jobs.enrichment")]
+    assert [one.pipeline.path.name for one in mine] == ["enrichment.yml", "correlation.yml"]
+    assert {one.pipeline.kafka.bootstrap_servers for one in mine} == {"other:9092"}
 
 
 def test_a_resource_in_two_files_is_found(tmp_path: Path) -> None:

@@ -135,7 +135,10 @@ def test_a_schema_that_is_no_record_is_one_column() -> None:
     assert found.key.declared == {"registry_avro": "string", "column": "shop_order_id"}
     assert "    key: {registry_avro: string, column: shop_order_id}" in found.lines
     assert [(one.name, one.type, one.example) for one in found.key.columns] == [("shop_order_id", "string", "o0")]
-    assert "key: the registry has no subject shop.orders-key: read by schema 3, the newest of them" in found.notes
+    assert (
+        "key: the registry has no readable version of subject shop.orders-key: read by schema 3, the newest of them"
+        in found.notes
+    )
     declared(found)
 
 

@@ -90,3 +90,9 @@ def test_results_are_compared_by_what_is_given():
     for wrong in ([("a", {"x": 1})], [("a", {"x": 1}, 5), *got]):
         with pytest.raises(TypeError, match="not a tuple"):
             assert_results(got, wrong)
+
+
+def test_decimals_are_compared_to_their_last_digit():
+    one, other = (Decimal(f"1234567890123456789012345678.123456789{digit}") for digit in "12")
+    assert difference(("value",), [[one]], [[other]]) is not None
+    assert difference(("value",), [[one]], [[Decimal(f"{one}00")]]) is None

@@ -331,6 +331,17 @@ def test_what_is_no_duration(text) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["1000001 days", "-1000001 days", "99999999999999999999999 days", "9223372036854775808 ms",
+     timedelta(days=1_000_001), timedelta(days=999_999_999)],
+    ids=repr,
+)  # fmt: skip
+def test_a_duration_is_no_longer_than_times_can_be(text) -> None:
+    with pytest.raises(InvalidDuration, match="1,000,000 days"):
+        to_ms(text, "before", signed=True)
+
+
+@pytest.mark.parametrize(
     ("text", "ms"),
     [("-3 s", -3_000), (" -250ms", -250), ("-1.5 minutes", -90_000), ("0 s", 0), ("3 s", 3_000),
      (timedelta(seconds=-3), -3_000), (timedelta(milliseconds=-1), -1)],
@@ -375,3 +386,12 @@ def test_max_future_is_a_duration() -> None:
     assert source.max_future_ms == 7_200_000
     with pytest.raises(InvalidDuration, match="max_future 'soon'"):
         StreamsBuilder("p").table("UserProfiles", key=Long("id"), value=USER, max_future="soon")
+
+
+def test_one_column_alone_may_lay_a_table_out() -> None:
+    builder = StreamsBuilder("p")
+    views = builder.stream("PageViews", key=Text("user"), value=Text("page"))
+    views.to_delta("one", cluster_by="user")
+    views.to_table(name="t").to_delta("two", partition_by="user")
+    one, two = builder.build().sinks
+    assert (one.cluster_by, two.partition_by) == (("user",), ("user",))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from lakestreams import Json, Long, StreamsBuilder, Text
+from lakestreams import Json, Long, StreamsBuilder, Text, agg
 from lakestreams.errors import InvalidExpression, InvalidName, KeyTypeMismatch, TopologyInvalid, UnknownColumn
 from lakestreams.evaluate import walk
 
@@ -226,3 +226,77 @@ def test_a_check_runs_no_spark_job(spark: SparkSession, connect_mode: bool) -> N
     assert faults == []
     assert len(proof) == 1, "the tracker counts"
     assert list(checked) == []
+
+
+def test_an_element_that_is_no_struct_is_a_fault_of_its_step(spark: SparkSession) -> None:
+    builder, views, _ = declared()
+    views.flat_map_values(lambda view: F.array(view.ms), name="numbers").to_delta("out")
+    ((fault,), _) = reversed(walk.check(builder.build(), spark))
+    assert (type(fault), fault.message, str(fault.where)) == (
+        InvalidExpression, "what comes out is bigint, not columns with names", 'flat_map_values "numbers"',
+    )  # fmt: skip
+
+
+def test_aggregates_that_differ_in_capitals_are_a_fault_of_their_step(spark: SparkSession) -> None:
+    builder, views, _ = declared()
+    views.group_by_key().aggregate(lambda _: {"a": agg.count(), "A": agg.count()}, name="both").to_delta("out")
+    ((fault,), _) = reversed(walk.check(builder.build(), spark))
+    assert (type(fault), fault.message) == (InvalidName, "two columns differ only in capitals: a, A")
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_a_result_with_the_name_of_its_groups_key_is_not_lost(spark: SparkSession, windowed: bool) -> None:
+    """A table has the key's columns under their names: its count would silently be none of it."""
+
+    def counted(**after: object):
+        builder, views, _ = declared()
+        grouped = views.group_by(lambda view: {"count": view.page}, name="by_page")
+        table = (grouped.windowed_by("1 minute") if windowed else grouped).count(name="counted")
+        table = table.filter(lambda row: row.count > 1, name="many")
+        table = table.map_values(lambda row: {"n": row["count"]}, name="renamed") if after else table
+        table.to_delta("out")
+        return walk.check(builder.build(), spark)
+
+    _, (fault,) = counted()
+    assert type(fault) is InvalidName
+    assert "count of counted has the name of a column of its key" in fault.message
+    outputs, faults = counted(renamed=True)
+    assert not faults
+    assert "n bigint" in columns(outputs["out"])
+
+
+ROW = Json(
+    "n int, t string, b boolean, m map<string, int>, s struct<x: int>, l array<int>, d date, at timestamp, c decimal(9, 2)"
+)
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        (["n", "t", "d", "at"], None),
+        (["c", "event_time_ms"], None),
+        (["n", "n"], "names a column twice"),
+        (["n", "t", "d", "at", "c"], "has 5 columns; Delta takes 4 at most"),
+        *(
+            (name, f"names {name[0]}, whose type has no least and greatest value")
+            for name in (["b"], ["m"], ["s"], ["l"])
+        ),
+    ],
+)
+def test_tables_are_clustered_as_delta_can(spark: SparkSession, by: list[str], words: str | None) -> None:
+    builder = StreamsBuilder("p")
+    builder.stream("Rows", key=Text("id"), value=ROW).to_delta("out", cluster_by=by)
+    _, faults = walk.check(builder.build(), spark)
+    assert [words in fault.message for fault in faults] == ([] if words is None else [True])
+
+
+@pytest.mark.parametrize("at", ["source", "step", "output"])
+@pytest.mark.parametrize(
+    ("condition", "fits"), [("page = '/a'", True), ("page = null", True), ("page", False), ("ms", False)]
+)
+def test_a_condition_is_a_boolean(spark: SparkSession, at: str, condition: str, fits: bool) -> None:
+    builder, views, _ = declared()
+    step = views.filter(lambda view: view.ms > 0, name="some")
+    {"source": views, "step": step, "output": step.to_delta("out")}[at].expect("one", condition)
+    _, faults = walk.check(builder.build(), spark)
+    assert [type(fault) for fault in faults] == ([] if fits else [InvalidExpression])

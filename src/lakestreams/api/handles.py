@@ -10,7 +10,7 @@ from lakestreams.errors import InvalidOption, MixedBuilders
 from lakestreams.topology.expectations import Invariant, Rule, RuleAction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from lakestreams.api.builder import StreamsBuilder
     from lakestreams.topology.kinds import Predicate
@@ -144,3 +144,8 @@ def require_function(function: object, where: str) -> None:
     if not takes(function, 1):
         message = "the function cannot be called with one argument, the record's fields"
         raise InvalidOption(message, hint="write lambda row: ...; the key's columns are fields, too", where=where)
+
+
+def columns_of(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Names of columns: several, or one alone, whose letters are no names."""
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Never, Unpack, overload
 
 from lakestreams.api.grouped import KGroupedStream
-from lakestreams.api.handles import Handle, Output, require_function
+from lakestreams.api.handles import Handle, Output, columns_of, require_function
 from lakestreams.api.joining import (
     ByForeignKeyOfTable,
     ByKey,
@@ -311,7 +311,7 @@ class KStream(Handle):
         """
         return Output(
             self._builder,
-            self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode)),
+            self._builder.add(DeltaSink(table, self._node, columns_of(cluster_by), columns_of(partition_by), mode)),
         )
 
     def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> Output:

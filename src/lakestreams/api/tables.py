@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Never, Self, Unpack, overload
 
-from lakestreams.api.handles import Handle, Output, require_function
+from lakestreams.api.handles import Handle, Output, columns_of, require_function
 from lakestreams.api.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper, refuse_unnamed
 from lakestreams.errors.places import NodePlace
 from lakestreams.topology.derived import Suppress, ToStream
@@ -231,7 +231,7 @@ class KTable(_Table):
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
             change_feed: whether Delta keeps a change data feed of the table.
         """
-        node = DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode, change_feed)
+        node = DeltaSink(table, self._node, columns_of(cluster_by), columns_of(partition_by), mode, change_feed)
         return Output(self._builder, self._builder.add(node))
 
     def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> Output:

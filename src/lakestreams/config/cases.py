@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from lakestreams.config.parts import Model, Name, Sql, exactly_one
 
@@ -51,8 +51,18 @@ class RowSpec(Model):
     value: dict[str, Any] = Field(description="All columns of the value.")
 
 
+# One of these, else a case compares nothing and always passes.
+_COMPARING: Final[list[JsonValue]] = [
+    {"required": ["refused"]},
+    {"required": ["expect"], "properties": {"expect": {"minProperties": 1}}},
+    {"required": ["table"], "properties": {"table": {"minProperties": 1}}},
+]
+
+
 class CaseSpec(Model):
     """A case: records that go in, in this order, and what should come out. What is not mentioned is not compared."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": _COMPARING})  # judged by the loader, with its place
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(description="What it shows.")
     given: tuple[GivenSpec, ...] = Field(description="The records, each processed completely before the next.")
@@ -69,6 +79,13 @@ class CaseSpec(Model):
 
 class CasesFile(Model):
     """A file of `lakestreams test`: cases of one topology."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"required": ["pipeline"]}, {"required": ["topology"]}],
+            "dependentRequired": {"sources": ["pipeline"]},
+        }
+    )
 
     pipeline: Sql | None = Field(default=None, description="The pipeline's file, seen from this file's folder.")
     sources: Sql | None = Field(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.api.builder import StreamsBuilder
 from lakestreams.config import models, schema_files
+from lakestreams.config.groups import REKEYED
 from lakestreams.config.kafka import kafka_faults, kafka_of, without_kafka
 from lakestreams.config.load import Document, KeyPath, read
 from lakestreams.config.outputs import declare_output
@@ -174,7 +176,7 @@ def is_sql(path: KeyPath) -> bool:
     word, depth = path[3], len(path)
     if word in ("where", "each"):
         return depth == 4
-    if word in ("group_by", "left_on", "right_on"):
+    if word in ("group_by", "left_on", "right_on", "keep"):
         return depth == 5 and isinstance(path[4], str)  # names with SQL; a list has names alone
     return depth == 5 if word in ("select", "key", "value") else word == "columns" and depth == 6
 
@@ -284,7 +286,7 @@ class _Compiler:
 
     def _check_topics(self, pipeline: str) -> None:
         """Checks the topics that nothing uses, too, on a builder that is thrown away."""
-        for name in self._topics.keys() - self._handles.keys():
+        for name in [one for one in self._topics if one not in self._handles]:
             declare_topic(StreamsBuilder(pipeline), name, self._topics[name], self._sources)
 
     def _build(self, builder: StreamsBuilder) -> Topology | None:
@@ -305,9 +307,10 @@ class _Compiler:
         parts = [(self._sources, "topics"), (self._pipeline, "steps"), (self._pipeline, "outputs")]
         if node is not None and node.word in ("to_delta", "to_kafka"):  # its name may be a source's, too
             parts.reverse()
-        for document, part in parts:
-            if node is not None and (part, node.name) in document.lines:
-                document.faults.append(placed(fault, document, (part, node.name)))
+        names = [] if node is None else [node.name, node.name.removesuffix(REKEYED)]
+        for name, (document, part) in product(names, parts):
+            if (part, name) in document.lines:
+                document.faults.append(placed(fault, document, (part, name)))
                 return
         self._pipeline.faults.append(placed(fault, self._pipeline, ()))
 

@@ -11,6 +11,8 @@ from lakestreams.config.scope import STREAM_OR_TABLE, Scope
 from lakestreams.config.verbs import AggregateSpec, CountSpec
 from lakestreams.errors import InvalidOption
 
+REKEYED: Final = "_group_by"
+"""Behind a step's name, that of the node that makes its groups' key."""
 # The keys that groups of the one kind have and those of the other do not, each with what to do instead.
 _OF_TABLES: Final = {
     "empty": "leave it out: records only enter a group, so no group becomes empty",
@@ -75,7 +77,7 @@ def _aggregation(spec: AggregateSpec, scope: Scope) -> Aggregation:
 def _grouped(handle: Any, by: Any, spec: CountSpec, name: str) -> Any:
     if isinstance(handle, KTable):
         return handle.group_by(by)
-    grouped = handle.group_by_key() if by is None else handle.group_by(by, name=f"{name}_group_by")
+    grouped = handle.group_by_key() if by is None else handle.group_by(by, name=f"{name}{REKEYED}")
     windows = spec.windows
     if windows is None:
         return grouped

@@ -40,6 +40,9 @@ class _Loader(yaml.SafeLoader):
         if self.depth > MAX_DEPTH:
             msg = f"nested more than {MAX_DEPTH} levels deep"
             raise ComposerError(None, None, msg, self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if not isinstance(event, yaml.AliasEvent):  # YAML 1.2 lets an anchor be set once more; PyYAML refuses it
+            self.anchors.pop(getattr(event, "anchor", None), None)
         try:
             return super().compose_node(parent, index)
         finally:

@@ -175,7 +175,7 @@ class RegistrySpec(Model):
     url: str = Field(
         description="http(s)://host:port, with the path of its Confluent-compatible interface if it has one."
     )
-    options: dict[str, str | int] = Field(
+    options: dict[str, str | int | bool] = Field(
         default_factory=dict,
         description="Options by the names of Confluent's clients; secrets as secret://scope/key or ${NAME} (docs/formats.md).",
     )

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, TypeAlias
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import PydanticKnownError
 
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=249)]
 Sql: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]  # also schemas: any longer text
@@ -21,6 +31,7 @@ def _duration(value: object) -> object:
 
 
 _UNITS: Final = {"": 1, "b": 1, **{f"{unit}{b}": 1 << 10 * n for n, unit in enumerate("kmg", 1) for b in ("b", "ib")}}
+_MOST_BYTES: Final = 1 << 50
 _SIZE: Final = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
 
 
@@ -30,6 +41,9 @@ def _bytes(value: object) -> object:
     size = int(match[1]) * _UNITS.get(match[2].lower(), 0) if match is not None else 0
     if not size:
         msg = f"{value!r} is no size; a size is written like 256 MB or 1 GB, or is a number of bytes"
+        raise ValueError(msg)
+    if size > _MOST_BYTES:
+        msg = f"{value!r} is too large; a size is at most {_MOST_BYTES >> 30} GB"
         raise ValueError(msg)
     return size
 
@@ -63,6 +77,27 @@ class Model(BaseModel):
     """What all parts share: they do not change, and unknown keys are faults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: object, info: ValidationInfo) -> object:
+        """Pydantic takes true for 1: a share of unreadable records of 1 would stop no run at all."""
+        if isinstance(value, bool):
+            kinds = set(_kinds(cls.model_fields[str(info.field_name)].annotation))
+            if bool not in kinds and kinds & {int, float}:
+                raise PydanticKnownError("int_type" if int in kinds else "float_type")
+        return value
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """What a key takes, each of several."""
+    if get_origin(annotation) is Annotated:
+        yield from _kinds(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for one in get_args(annotation):
+            yield from _kinds(one)
+    else:
+        yield annotation
 
 
 def exactly_one(spec: Model, names: tuple[str, ...], what: str) -> None:

@@ -37,12 +37,13 @@ def validate(model: type[M], document: Document) -> tuple[M | None, frozenset[Ke
             # What a thing's keys mean together is judged once each of them is right; not where some were taken out.
             together = [detail for detail in details if detail["type"] == "value_error"]
             document.faults.extend(
-                _faults(model, document, [detail for detail in together if _path(detail["loc"]) not in thinned])
+                _faults(
+                    model, document, [detail for detail in together if _path(detail["loc"], data) not in thinned], data
+                )
             )
         else:
-            document.faults.extend(_faults(model, document, details))
-        for detail in details:
-            path = _path(detail["loc"])
+            document.faults.extend(_faults(model, document, details, data))
+        for path, detail in [(_path(detail["loc"], data), detail) for detail in details]:
             part = path if detail["type"] == "extra_forbidden" else path[:2]
             data = _without(data, part)
             thinned.add(part[:-1])
@@ -60,21 +61,35 @@ def _without(data: Any, path: KeyPath) -> Any:
     return {key: _without(value, rest) if key == head else value for key, value in data.items()}
 
 
-def _path(loc: tuple[str | int, ...]) -> KeyPath:
-    """The keys as the user wrote them: pydantic adds the names of validators and of a union's members."""
-    return tuple(part for part in loc if not (isinstance(part, str) and (part == "[key]" or _MEMBER.search(part))))
+def _path(loc: tuple[str | int, ...], data: Any) -> KeyPath:
+    """The keys as the user wrote them: pydantic adds the names of validators and of a union's members.
+
+    A step may be called `int` as well, and a format that there is not is often spelled `str`: what the data has is a key.
+    """
+    path: list[str | int] = []
+    here = data
+    for part in loc:
+        is_there = isinstance(here, Mapping) and part in here
+        if not is_there and isinstance(part, str) and (part == "[key]" or _MEMBER.search(part)):
+            continue
+        path.append(part)
+        is_item = isinstance(here, list) and isinstance(part, int) and part < len(here)
+        here = here[part] if is_there or is_item else None
+    return tuple(path)
 
 
-_MEMBER = re.compile(r"^(?:function-|constrained-|lax-or-strict|str$|int$|bool$|float$)|\[.*\]$")
+_MEMBER: Final = re.compile(r"^(?:function-|constrained-|lax-or-strict|str$|int$|bool$|float$)|\[.*\]$")
 
 
-def _faults(model: type[BaseModel], document: Document, details: list[ErrorDetails]) -> list[LakestreamsError]:
+def _faults(
+    model: type[BaseModel], document: Document, details: list[ErrorDetails], data: Any
+) -> list[LakestreamsError]:
     faults: list[LakestreamsError] = []
     guessed: set[KeyPath] = set()
     seen: set[KeyPath] = set()
     for detail in details:
         if detail["type"] == "extra_forbidden":
-            path = _path(detail["loc"])
+            path = _path(detail["loc"], data)
             known = keys_at(model, path[:-1])
             near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.5)
             if near:
@@ -88,7 +103,7 @@ def _faults(model: type[BaseModel], document: Document, details: list[ErrorDetai
                 )
             )
     for detail in details:
-        path = _path(detail["loc"])
+        path = _path(detail["loc"], data)
         # a misspelt key is missing under its right name, too; one fault is enough
         if detail["type"] == "extra_forbidden" or (detail["type"] == "missing" and path in guessed) or path in seen:
             continue
@@ -104,6 +119,8 @@ def _advice(model: type[BaseModel], path: KeyPath, detail: ErrorDetails) -> str 
         choices = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
         near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.5)
         return f"did you mean {near[0]!r}?" if near else None
+    if kind == "string_type" and isinstance(value, int | float):
+        return "put quotes around it"
     if kind.startswith(("model", "dict")) and (known := keys_at(model, path)):
         return f"write it as {{key: value}}; its keys: {', '.join(known)}"
     return "see what the key takes: lakestreams explain cases" if model is CasesFile else None

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 import yaml
+from yaml.reader import ReaderError
 
 _KEY = re.compile(r"^\s*(?:- )?[^\s#:][^#:]*:(?=\s|$)")
 _MAY_NOT_BEGIN = re.compile(r"found character '(?P<sign>[^\\'])' that cannot start any token")
@@ -26,6 +27,10 @@ def explained(error: yaml.YAMLError, text: str) -> YamlFault:
         error: what the parser says.
         text: the file's text.
     """
+    if isinstance(error, ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        sign = f"U+{ord(text[error.position]):04X}"
+        return YamlFault(line, f"this is not YAML: it has the character {sign}", "remove that character")
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return YamlFault(None, f"this is not YAML: {getattr(error, 'reason', None) or 'syntax error'}")
     problem, context = error.problem or "syntax error", error.context or ""
@@ -48,6 +53,11 @@ def explained(error: yaml.YAMLError, text: str) -> YamlFault:
         return _unexpected_part(lines, line)
     if problem.startswith("nested more than"):
         return YamlFault(line + 1, f"the file is {problem}", "write it with fewer levels")
+    if "found another document" in problem:
+        return YamlFault(line + 1, "a second document begins here", "a file is one document: remove the line ---")
+    if problem.startswith("found undefined alias"):
+        name = problem.removeprefix("found undefined alias ").strip("'")
+        return YamlFault(line + 1, f"*{name} refers to nothing", f"mark what it stands for with &{name}, further up")
     match = _MAY_NOT_BEGIN.search(problem)
     if match or "scanning an alias" in context or "scanning an anchor" in context:
         first = match["sign"] if match else "*" if "alias" in context else "&"

@@ -73,7 +73,7 @@ def readings(bundle: Bundle, used: list[Pipeline]) -> tuple[list[Reading], list[
     for key, wheel in _wheel_tasks(bundle):
         if wheel.get("entry_point") not in READERS:
             continue
-        named, where = _mapping(wheel.get("named_parameters")), bundle.where(f"jobs.{key}")
+        named, where = _said(wheel), bundle.where(f"jobs.{key}")
         for pipeline in (one for file, sources in _files(bundle, named) for one in used if _is(one, file, sources)):
             kafka = pipeline.kafka
             try:
@@ -102,14 +102,33 @@ def _files(bundle: Bundle, named: Mapping[str, Any]) -> Iterator[tuple[Path, Pat
     synced = f"{bundle.config['workspace']['file_path']}/"
     sources = str(named.get("sources", ""))
     shared = bundle.root / sources.removeprefix(synced) if sources.startswith(synced) else None
-    for one in str(named.get("pipeline", "")).split(","):
+    for one in (name.strip() for name in str(named.get("pipeline", "")).split(",")):
         if one.startswith(synced):
             yield bundle.root / one.removeprefix(synced), shared
 
 
 def _parameters(bundle: Bundle) -> Iterator[Mapping[str, Any]]:
     for _, wheel in _wheel_tasks(bundle):
-        yield _mapping(wheel.get("named_parameters"))
+        yield _said(wheel)
+
+
+def _said(wheel: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a task says to its entry point, by name; of a list of parameters, too, whose `--pipeline` may come again."""
+    listed = wheel.get("parameters")
+    if not isinstance(listed, list):
+        return _mapping(wheel.get("named_parameters"))
+    found: dict[str, str] = {}
+    name = ""
+    for token in map(str, listed):
+        value = token
+        if token.startswith("--"):
+            name, assigned, value = token.removeprefix("--").partition("=")
+            if not assigned:
+                continue
+        if name:
+            found[name] = f"{found[name]},{value}" if name == "pipeline" and name in found else value
+        name = ""
+    return found
 
 
 def _wheel_tasks(bundle: Bundle) -> Iterator[tuple[str, Mapping[str, Any]]]:

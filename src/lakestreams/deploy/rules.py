@@ -7,8 +7,6 @@ otherwise show when a job runs, or never (a task that is declared twice is silen
 
 from __future__ import annotations
 
-import contextlib
-import io
 import tomllib
 import zoneinfo
 from argparse import ArgumentParser
@@ -17,17 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from lakestreams.deploy import dashboards, fields, quartz
+from lakestreams.deploy import dashboards, fields, parameters, quartz
 from lakestreams.deploy.bodies import dashboard_file, is_local, wheel_file
+from lakestreams.deploy.parameters import LATER
 from lakestreams.deploy.presets import TRIGGERS
-from lakestreams.deploy.read import Bundle, read_yaml, whole
+from lakestreams.deploy.read import Bundle, whole
 from lakestreams.errors import BundleInvalid
 from lakestreams.run.arguments import PACKAGE, READERS, parsers
 
 COMPUTE: Final = ("environment_key", "existing_cluster_id", "job_cluster_key", "new_cluster")
 _CODE: Final = ("python_wheel_task", "spark_python_task")
 _MODES: Final = ("development", "production")
-_LATER: Final = "${"  # of a reference whose value is known elsewhere
 _NOTEBOOK: Final = "# Databricks notebook source"
 _DASHBOARD_KEYS: Final = frozenset(
     [
@@ -73,6 +71,8 @@ def faults(bundle: Bundle, wheels: Wheels | None = None) -> list[BundleInvalid]:
         found += [BundleInvalid(one.message, one.hint, bundle.where(f"jobs.{key}")) for one in wrong]
         if not any(one.shape for one in wrong):  # else there is nothing to hold on to
             found += _Job(bundle, key, known).faults()
+    if not found:
+        found += parameters.overlaps(bundle)
     for key in bundle.dashboards:
         found += _dashboard_faults(bundle, key)
     return found
@@ -215,7 +215,7 @@ class _Job:
         if len(started) > 1:
             yield self._fault(f"it is started by {' and '.join(started)}", f"keep one of {', '.join(TRIGGERS)}")
         for name in started:
-            written = _raw(self.bundle, self.key).get(name)
+            written = parameters.written(self.bundle, self.key).get(name)
             if isinstance(written, Mapping) and written.get("pause_status") == "UNPAUSED":
                 yield self._fault(
                     f"{name} says pause_status UNPAUSED, which also holds in development and where a preset pauses",
@@ -223,12 +223,12 @@ class _Job:
                 )
         schedule = self.job.get("schedule") or {}
         expression = schedule.get("quartz_cron_expression")
-        known = "schedule" in self.job and _LATER not in str(expression)
+        known = "schedule" in self.job and LATER not in str(expression)
         wrong = quartz.fault(str(expression)) if known else None
         if wrong:
             yield self._fault(f"the schedule {expression!r} is no Quartz expression: {wrong}", "such as 0 0/15 * * * ?")
         zone = schedule.get("timezone_id")
-        if "schedule" in self.job and _LATER not in str(zone) and zone not in zoneinfo.available_timezones():
+        if "schedule" in self.job and LATER not in str(zone) and zone not in zoneinfo.available_timezones():
             yield self._fault(f"the schedule's timezone_id is {zone!r}", "such as UTC or Europe/Berlin")
 
     def _shape(self) -> Iterator[BundleInvalid]:
@@ -245,7 +245,7 @@ class _Job:
             version = spec.get("environment_version", spec.get("client"))
             if version is None and "base_environment" not in spec:
                 yield self._fault(f"environment {name} has no environment_version", 'a text, such as "4"')
-            elif version is not None and not (isinstance(version, str) and (version.isdigit() or _LATER in version)):
+            elif version is not None and not (isinstance(version, str) and (version.isdigit() or LATER in version)):
                 yield self._fault(
                     f"environment {name} has the environment_version {version!r}", 'a number as text, such as "4"'
                 )
@@ -291,7 +291,7 @@ class _Job:
             yield self._fault(f"{name}: {notebook} is a file and no notebook", f"its first line is {_NOTEBOOK!r}")
 
     def _wheel_faults(self, name: str, reference: str) -> Iterator[BundleInvalid]:
-        if _LATER not in reference and is_local(reference) and wheel_file(self.bundle, self.folder, reference) is None:
+        if LATER not in reference and is_local(reference) and wheel_file(self.bundle, self.folder, reference) is None:
             yield self._fault(
                 f"{name}: there is no wheel {reference}",
                 "paths are relative to the file that has them; put the wheel there, or declare the artifact that builds it",
@@ -331,31 +331,22 @@ class _Job:
         parser = entries[entry]
         if parser is None or wrong:
             return
-        yield from self._arguments(
-            name, task, parser, [*(listed or []), *(f"--{k}={v}" for k, v in (named or {}).items())]
-        )
+        yield from self._arguments(name, task, parser, parameters.tokens_of(wheel))
 
     def _arguments(
         self, name: str, task: Mapping[str, Any], parser: ArgumentParser, tokens: list[str]
     ) -> Iterator[BundleInvalid]:
-        tokens = [token for token in tokens if _LATER not in token or token.startswith("--pipeline=")]  # required
-        told = io.StringIO()
-        try:
-            with contextlib.redirect_stderr(told):
-                given, unknown = parser.parse_known_args(tokens)
-        except SystemExit:
-            why = told.getvalue().strip().rpartition("error: ")[2]
-            yield self._fault(f"{name}: {parser.prog} cannot read its parameters: {why}", f"see {parser.prog} --help")
+        told = parameters.said(parser, tokens)
+        for message, hint in told.faults:
+            yield self._fault(f"{name}: {message}", hint)
+        if told.arguments is None:
             return
-        for token in unknown:
-            option = token.partition("=")[0]
-            yield self._fault(f"{name}: {option} is no parameter of {parser.prog}", f"see {parser.prog} --help")
         for file in self._files(tokens):
             if not (self.bundle.root / file).is_file():
                 yield self._fault(
                     f"{name}: it reads {file}, which the bundle does not have", "paths are relative to databricks.yml"
                 )
-        interval = getattr(given, "interval", None)
+        interval = getattr(told.arguments, "interval", None)
         if "environment_key" in task and interval not in (None, "none", "once"):
             yield self._fault(
                 f"{name}: an interval on serverless compute, which ends tasks that do not end by themselves",
@@ -368,15 +359,8 @@ class _Job:
 
     def _files(self, tokens: list[str]) -> list[str]:
         synced = f"{self.bundle.config['workspace']['file_path']}/"
-        values = [value for token in tokens for value in token.partition("=")[2].split(",")]
+        values = [value.strip() for token in tokens for value in token.rpartition("=")[2].split(",")]
         return [value.removeprefix(synced) for value in values if value.startswith(synced)]
-
-
-def _raw(bundle: Bundle, key: str) -> Mapping[str, Any]:
-    """The job as its file says it, before mode and presets."""
-    resources = read_yaml(bundle.files[f"jobs.{key}"]).get("resources") or {}
-    job = (resources.get("jobs") or {}).get(key)  # not there, if a target alone has it
-    return job if isinstance(job, Mapping) else {}
 
 
 def _in_circles(tasks: list[Mapping[str, Any]]) -> list[str]:

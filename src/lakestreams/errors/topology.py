@@ -121,7 +121,8 @@ class InvalidName(LakestreamsError):
     code = "LS108"
     name = "INVALID_NAME"
     hint = (
-        "use letters, digits and _ only, and start with no digit; a table name has up to three parts with dots between"
+        "use letters, digits and _ only, up to 128, and start with no digit; a table name has up to three such parts, with "
+        "dots between"
     )
 
 

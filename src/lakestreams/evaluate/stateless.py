@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -131,10 +131,7 @@ class Steps:
             message = f"the function returned {returned}, not a dict of name to Column"
             raise InvalidExpression(message, hint=hint, where=where(node))
         require_names(projection, node)
-        lowered = [name.lower() for name in projection]
-        if len(set(lowered)) < len(lowered):
-            message = f"two columns differ only in capitals: {', '.join(projection)}"
-            raise InvalidName(message, hint="Spark does not tell them apart; rename one", where=where(node))
+        require_distinct_names(projection, node)
         return F.struct(*(column(value).alias(name) for name, value in projection.items()))
 
     def key(self, node: Node, projection: Projection) -> Column:
@@ -177,6 +174,17 @@ def require_names(names: Iterable[object], node: Node) -> None:
             raise InvalidName(fault, hint=NAME_HINT, where=where(node))
 
 
+def require_distinct_names(names: Collection[str], node: Node) -> None:
+    """Refuses names that differ in capitals alone.
+
+    Raises:
+        InvalidName: then.
+    """
+    if len({name.lower() for name in names}) < len(names):
+        message = f"two columns differ only in capitals: {', '.join(names)}"
+        raise InvalidName(message, hint="Spark does not tell them apart; rename one", where=where(node))
+
+
 def require_columns(columns: StructType, node: Node) -> None:
     """Refuses columns that tables cannot carry, and a key that cannot meet others.
 
@@ -190,6 +198,11 @@ def require_columns(columns: StructType, node: Node) -> None:
     require_names((name for one in structs for name in one.names), node)
     if not {*RECORD_COLUMNS} <= {*columns.names}:  # an output: none of its columns is a key to meet others
         return
+    value = columns[VALUE].dataType
+    if not isinstance(value, StructType):
+        message = f"what comes out is {value.simpleString()}, not columns with names"
+        hint = "an array of structs, such as array(named_struct('name', value))"
+        raise InvalidExpression(message, hint=hint, where=where(node))
     for kind in types_within(columns[KEY].dataType):
         if isinstance(kind, StringType) and kind.collation != StringType().collation:
             message = f"the key has the collation {kind.collation}, and keys meet byte by byte"
@@ -243,4 +256,4 @@ def where(node: Node) -> NodePlace:
     return node.where
 
 
-__all__ = ["Steps", "column", "kinds", "names", "paths", "require_columns", "where"]
+__all__ = ["Steps", "column", "kinds", "names", "paths", "require_columns", "require_distinct_names", "where"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.kinds import Kind, Leaf, Member
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from lakestreams.formats.decoding import Decoded
 
-_COLUMN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
+LONGEST_NAME: Final = 128
+_COLUMN_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}\Z")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Field:
         """Refuses names that cannot be a column everywhere."""
         if not is_column_name(self.name):
             msg = f"column name {self.name!r} has characters that tables cannot carry"
+            if len(self.name) > LONGEST_NAME:
+                msg = f"column name {self.name[:20]!r}... has {len(self.name)} characters; {LONGEST_NAME} are the most"
             raise InvalidFormat(msg, hint="letters, digits and _ only, not starting with a digit")
 
     @property

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _SPARK_TYPES = {"int", "bigint", "smallint", "tinyint", "float", "double", "string", "boolean", "date", "timestamp",
                 "timestamp_ntz", "decimal", "binary", "array", "map", "struct"}  # fmt: skip
 _MAX_PRECISION = 38
+_SHOWN = 60
 # Types of sqlglot that Spark lacks stand for ours: its parser takes no name for a type that it does not know.
 _STAND_INS: Final = {
     "TIMESTAMP_S": TokenType.TIMESTAMP_S,
@@ -56,6 +57,9 @@ def parse_ddl(ddl: str) -> tuple[Field, ...]:
     except sqlglot.errors.SqlglotError as error:
         msg = f"the schema {ddl!r} cannot be read: {str(error).splitlines()[0]}"
         raise InvalidFormat(msg) from None
+    except RecursionError:
+        msg = f"the schema {ddl[:_SHOWN]!r}... nests too deeply"
+        raise InvalidFormat(msg, hint="declare what lies so deep as string: it is read as JSON text") from None
     create = statements[0] if len(statements) == 1 else None
     schema = create.this if isinstance(create, exp.Create) else None
     if not isinstance(schema, exp.Schema) or not schema.expressions:

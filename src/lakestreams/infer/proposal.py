@@ -20,6 +20,15 @@ _TIMES: Final = ("timestamp", "timestamp_ms", "timestamp_us", "timestamp_s")
 _DELETED: Final = "__deleted"  # of Debezium's ExtractNewRecordState
 _SMALL_RECORDS_PER_KEY: Final = 1.5
 _WIDE: Final = 100
+_MOST_OF_A_NAME: Final = 100
+_LIKE_A_NUMBER: Final = re.compile(r"[-+.]*[0-9][-+.0-9eE]*\Z")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Puts texts in quotes that YAML 1.2 takes for numbers and 1.1, which PyYAML writes, does not: `08` and `1e5`."""
+
+
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _LIKE_A_NUMBER, list("-+.0123456789"))
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ def propose(topic: str, records: Sequence[Record], schemas: Schemas | None = Non
     name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_") or "source"
     name = name if name[0].isalpha() else f"topic_{name}"
     heads = {own: [dict(one.headers).get(header) for one in records] for own, header in HEADERS.items()}
-    key_name = f"{name.rstrip('s')}_id".lower()
+    key_name = f"{name.rstrip('s')[:_MOST_OF_A_NAME]}_id".lower()
     key = side([one.key for one in records], key_name, schemas, f"{topic}-key", heads["key"])
     value = side([one.value for one in records], "value", schemas, f"{topic}-value", heads["value"])
     notes = [*(f"key: {one}" for one in key.notes), *(f"value: {one}" for one in value.notes)]
@@ -164,7 +173,7 @@ def _columns(part: str, own: Side, columns: Sequence[Column]) -> list[str]:
 
 def _inline(value: Any) -> str:
     """A value on one line of YAML."""
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6, sort_keys=False)
+    text = yaml.dump(value, Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=10**6, sort_keys=False)
     return text.removesuffix("\n...\n").rstrip("\n")
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from lakestreams.errors import InvalidFormat, LakestreamsError
+from lakestreams.errors import InvalidFormat, LakestreamsError, SchemaMissing
 from lakestreams.formats import DebeziumAvro, JsonSchema, RegistryAvro, RegistryProtobuf
 from lakestreams.formats.avro.columns import inner
 from lakestreams.formats.avro.debezium import rows_of
@@ -43,6 +43,7 @@ from lakestreams.registry.client import Registered, Schema
 _Format: TypeAlias = RegistryAvro | DebeziumAvro | RegistryProtobuf | JsonSchema
 DEBEZIUM: Final = "debezium_avro"
 _MOST_IDS: Final = 64
+_LONG: Final = 8
 # What numbers of these types count; they stay numbers (docs/formats.md).
 _UNITS: Final = {
     "time-millis": "milliseconds of the day",
@@ -61,7 +62,11 @@ class Schemas(Protocol):
     """What is asked of a schema registry."""
 
     def by_name(self, name: SchemaName) -> Schema | None:
-        """A schema by its id or GUID; None for one that the registry does not know."""
+        """A schema by its id or GUID; None for one that the registry does not know.
+
+        Raises:
+            SchemaMissing: if what the registry has under the name is no schema.
+        """
 
     def newest(self, subject: str) -> Registered | None:
         """The newest version of a subject; None if there is no such subject."""
@@ -115,16 +120,19 @@ def framed(both: Sequence[tuple[bytes, bytes | None]], name: str, schemas: Schem
         if own is not None and own.format == "json":
             return None if is_headed else Side("registry_json", columns=own.columns, notes=own.notes)
         where = "its schema is named in a header" if is_headed else "behind a schema registry's prefix"
+        if _are_longs(both):
+            where = "eight bytes each: long, or something behind a schema registry's prefix. To know"
         said = f"{where}: name the registry in the sources' file and infer again"
         return Side("", notes=(said,)) if is_headed or len(ids) < ids.total() else None
-    known = {number: schemas.by_name(number) for number, _ in ids.most_common(_MOST_IDS)}
+    known, broken = _known(schemas, [number for number, _ in ids.most_common(_MOST_IDS)])
     numbers = ", ".join(map(str, sorted(known, key=str)))
     kinds = Counter({one.kind: ids[number] for number, one in known.items() if one and one.kind in KEYS})
     if not kinds:
-        return Side("", notes=(f"of schemas that the registry does not know: {numbers}",))
+        unknown = f"of schemas that the registry does not know: {numbers}"
+        return None if _are_longs(both) else Side("", notes=(unknown, *broken))
     kind, _ = kinds.most_common(1)[0]
     newest = schemas.newest(subject)
-    notes = [f"written by schema{'' if len(known) == 1 else 's'} {numbers} of the registry"]
+    notes = [f"written by schema{'' if len(known) == 1 else 's'} {numbers} of the registry", *broken]
     if newest is not None and newest.schema.kind == kind:
         schema, file = newest.schema, f"schemas/{subject}.v{newest.version}{ENDINGS[kind]}"
         notes.append(f"read by version {newest.version} of subject {subject}")
@@ -133,7 +141,9 @@ def framed(both: Sequence[tuple[bytes, bytes | None]], name: str, schemas: Schem
         of_kind = {number: one for number, one in known.items() if one is not None and one.kind == kind}
         number = max(of_kind, key=lambda one: one if isinstance(one, int) else 0)
         schema, file = of_kind[number], f"schemas/{subject}{ENDINGS[kind]}"
-        notes.append(f"the registry has no subject {subject}: read by schema {number}, the newest of them")
+        notes.append(
+            f"the registry has no readable version of subject {subject}: read by schema {number}, the newest of them"
+        )
     written = {
         number: None if one is None else Written(one.kind, (*one.references, one.text)) for number, one in known.items()
     }
@@ -142,10 +152,36 @@ def framed(both: Sequence[tuple[bytes, bytes | None]], name: str, schemas: Schem
             schema, Sample([one for one, _ in both], [head for _, head in both], all_named, written), name
         )
     except LakestreamsError as error:
-        is_change = kind == AVRO and bool(rows_of(schema.text))
+        is_change = kind == AVRO and _is_of_changes(schema)
         how = DEBEZIUM if is_change else KEYS[kind]
         return Side(how, file, is_change=is_change, notes=(*notes[:-1], f"its columns are not known: {error.message}"))
+    if _are_longs(both) and not any(one.share for one in found.columns):
+        return None  # its second to fifth byte are the id of some schema by chance
     return replace(found, notes=(*notes, *found.notes), written=written)
+
+
+def _known(schemas: Schemas, names: Sequence[SchemaName]) -> tuple[dict[SchemaName, Schema | None], list[str]]:
+    """The registry's schemas by their names, and why it gives none for a name that it has: others may be read."""
+    known: dict[SchemaName, Schema | None] = {}
+    broken: list[str] = []
+    for name in names:
+        try:
+            known[name] = schemas.by_name(name)
+        except SchemaMissing as error:
+            known[name] = None
+            broken.append(f"records of schema {name} are not read: {error.message}")
+    return known, broken
+
+
+def _is_of_changes(schema: Schema) -> bool:
+    with contextlib.suppress(LakestreamsError):
+        return bool(rows_of(schema.text))
+    return False
+
+
+def _are_longs(both: Sequence[tuple[bytes, bytes | None]]) -> bool:
+    """Whether these may be Kafka's longs: one of 2^24 to 2^56 begins as a registry's prefix does."""
+    return all(len(raw) == _LONG and head is None for raw, head in both)
 
 
 def _named(raw: bytes, head: bytes | None) -> Named | None:

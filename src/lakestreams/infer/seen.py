@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from math import isinf
 from typing import Any, Final
 
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import is_column_name
 from lakestreams.formats.jsontext import Number
+from lakestreams.formats.places import RESERVED_PREFIX
 from lakestreams.formats.schema import parse_ddl
 from lakestreams.sql import quoted
 
@@ -25,6 +27,12 @@ _LONG: Final = 2**63
 _MANY_NAMES: Final = 24  # of an object whose names are data, and mostly others in each record
 _RARE: Final = 0.3
 _SHOWN: Final = 40
+_DEEPEST: Final = 30  # objects and lists within each other; a declaration of many more is read by nobody
+_EXACT: Final = 2**53  # whole numbers up to here are doubles
+_MOST_DIGITS: Final = 38  # of a decimal
+_POINTED_DIGITS: Final = 15  # of a decimal that is read from a number with a point (docs/formats.md)
+_DOUBLE_DIGITS: Final = 17
+_LARGEST: Final = 10**308  # doubles go on for a while, which nobody needs
 
 
 @dataclass
@@ -45,6 +53,9 @@ class Seen:
     _most: int = 0
     _decimals: int = 0
     _digits: int = 0
+    _before_point: int = 0
+    _exponents: bool = False
+    _infinite: bool = False
     _moments: bool = True
     _days: bool = True
     members: dict[str, Seen] = field(default_factory=dict)
@@ -70,6 +81,9 @@ class Seen:
             digits = value.lstrip("-").partition("e")[0].partition("E")[0]
             self._decimals = max(self._decimals, len(digits.partition(".")[2]))
             self._digits = max(self._digits, len(digits.replace(".", "").lstrip("0")))
+            self._before_point = max(self._before_point, len(digits.partition(".")[0].lstrip("0")))
+            self._exponents |= "e" in value.lower()
+            self._infinite |= isinf(float(value))
         elif isinstance(value, str):
             self._kinds.add("text")
             self._moments &= _MOMENT.match(value) is not None
@@ -95,12 +109,13 @@ class Seen:
         names = list(self.members)
         return names[0] if self._kinds == {"object"} and len(names) == 1 and names[0].startswith("$") else None
 
-    def type(self, name: str, notes: list[str]) -> str:
+    def type(self, name: str, notes: list[str], depth: int = 0) -> str:
         """The type of a column that holds these values.
 
         Args:
             name: of the column, which may tell what numbers mean.
             notes: gets what there is to say of the choice.
+            depth: how many objects and lists they lie in.
         """
         kinds = self._kinds
         if not kinds:
@@ -109,20 +124,18 @@ class Seen:
         if kinds == {"whole"}:
             return self._whole(name, notes)
         if kinds <= {"whole", "number"}:
-            if self._digits <= 15 and self._decimals <= 4:
-                notes.append(
-                    f"{name} has at most {self._decimals} digits behind the point: decimal({max(10, self._digits + 6)},"
-                    f"{self._decimals}) holds them exactly"
-                )
-            return "double"
+            return self._broken(name, notes)
         if kinds == {"boolean"}:
             return "boolean"
         if kinds == {"text"}:
             return "timestamp" if self._moments else "date" if self._days else "string"
+        if kinds <= {"object", "list"} and depth == _DEEPEST:
+            notes.append(f"{name} lies in {depth} others: what it holds is read as JSON text")
+            return "string"
         if kinds == {"object"}:
-            return self._object(name, notes)
+            return self._object(name, notes, depth)
         if kinds == {"list"} and self.element is not None:
-            return f"array<{self.element.type(f'{name}[]', notes)}>"
+            return f"array<{self.element.type(f'{name}[]', notes, depth + 1)}>"
         notes.append(f"{name} has values of several kinds: {', '.join(sorted(kinds))}")
         return "string"
 
@@ -136,20 +149,53 @@ class Seen:
             if low <= self._least and self._most < high and is_time:
                 notes.append(f"{name} looks like {word} since 1970; bigint if it is another number")
                 return kind
-        return "bigint" if self._least >= -_LONG and self._most < _LONG else "decimal(38,0)"
+        if self._least >= -_LONG and self._most < _LONG:
+            return "bigint"
+        if self._whole_digits <= _MOST_DIGITS:
+            return f"decimal({_MOST_DIGITS},0)"
+        notes.append(f"{name} has {self._whole_digits} digits, which no number of a table holds: read as text")
+        return "string"
 
-    def _object(self, name: str, notes: list[str]) -> str:
+    @property
+    def _whole_digits(self) -> int:
+        """Digits of the whole number that has most of them."""
+        return max(len(str(abs(one))) for one in (self._least, self._most))
+
+    def _broken(self, name: str, notes: list[str]) -> str:
+        """The type of numbers of which some have a point or an exponent."""
+        whole = max(abs(self._least), abs(self._most))
+        if self._infinite or whole > _LARGEST:
+            notes.append(f"{name} has numbers beyond a double: read as text")
+            return "string"
+        places = max(self._before_point, self._whole_digits) + self._decimals
+        is_decimal = not self._exponents and places <= _MOST_DIGITS and self._digits <= _POINTED_DIGITS
+        if whole > _EXACT and is_decimal:
+            notes.append(
+                f"{name} has whole numbers that a double would round; double, if their last digits do not matter"
+            )
+            return f"decimal({_MOST_DIGITS},{self._decimals})"
+        if whole > _EXACT or self._digits > _DOUBLE_DIGITS:
+            notes.append(f"{name} has more digits than a double, which is the nearest number that it holds")
+        elif self._digits <= _POINTED_DIGITS and self._decimals <= 4:
+            notes.append(
+                f"{name} has at most {self._decimals} digits behind the point: decimal({max(10, self._digits + 6)},"
+                f"{self._decimals}) holds them exactly"
+            )
+        return "double"
+
+    def _object(self, name: str, notes: list[str], depth: int) -> str:
         if not self.members:
             notes.append(f"{name} is an empty object in every record")
             return "map<string, string>"
         shares = [one.count / max(1, self.present) for one in self.members.values()]
         if len(shares) > _MANY_NAMES and sum(shares) / len(shares) < _RARE:
-            every = Seen()
-            for one in self.members.values():
-                every.merge(one)
             notes.append(f"{name} has {len(shares)} names, most of them rare: a map")
-            return f"map<string, {every.type(f'{name}{{}}', notes)}>"
-        inner = {one: seen.type(f"{name}.{one}", notes) for one, seen in self.members.items() if is_name(one)}
+            return self._map(name, notes, depth)
+        names = [one for one in self.members if is_name(one)]
+        if len({one.lower() for one in names}) < len(names):
+            notes.append(f"{name} has names that differ in capitals alone, which columns may not: a map")
+            return self._map(name, notes, depth)
+        inner = {one: self.members[one].type(f"{name}.{one}", notes, depth + 1) for one in names}
         left_out = [one for one in self.members if one not in inner]
         if left_out:
             notes.append(
@@ -158,6 +204,13 @@ class Seen:
         if not inner:
             return "map<string, string>"
         return f"struct<{', '.join(f'{spelled(one)}: {kind}' for one, kind in inner.items())}>"
+
+    def _map(self, name: str, notes: list[str], depth: int) -> str:
+        """The type of an object whose names are data."""
+        every = Seen()
+        for one in self.members.values():
+            every.merge(one)
+        return f"map<string, {every.type(f'{name}{{}}', notes, depth + 1)}>"
 
     def merge(self, other: Seen) -> None:
         """Takes note of everything that another one has seen."""
@@ -171,6 +224,9 @@ class Seen:
         self._kinds |= other._kinds
         self._decimals = max(self._decimals, other._decimals)
         self._digits = max(self._digits, other._digits)
+        self._before_point = max(self._before_point, other._before_point)
+        self._exponents |= other._exponents
+        self._infinite |= other._infinite
         self._moments &= other._moments
         self._days &= other._days
         for name, inner in other.members.items():
@@ -182,7 +238,7 @@ class Seen:
 
 def is_name(name: str) -> bool:
     """Whether a table can have a column of this name."""
-    return is_column_name(name) and not name.lower().startswith("_ls_")
+    return is_column_name(name) and not name.lower().startswith(RESERVED_PREFIX)
 
 
 def spelled(name: str) -> str:

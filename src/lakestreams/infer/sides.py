@@ -12,7 +12,7 @@ from lakestreams.infer.registered import Schemas, framed
 from lakestreams.infer.side import Side
 
 _SHOWN: Final = 5
-_SIZES: Final = {4: "int", 8: "long", 16: "uuid"}
+_SIZES: Final = {2: "short", 4: "int", 8: "long", 16: "uuid"}
 
 
 def side(
@@ -67,6 +67,7 @@ def _of_bytes(raw: Sequence[bytes], name: str) -> Side | None:
         return Side("text", name)
     if size in _SIZES and is_most(count, raw):
         told = {
+            "short": "two bytes: a whole number",
             "int": "four bytes: a whole number",
             "long": "eight bytes: a whole number",
             "uuid": "sixteen bytes: a UUID",

@@ -52,7 +52,7 @@ def find(places: Iterable[Path]) -> CaseFiles:
             )
         for path in sorted(place.rglob("*")):
             if path.suffix in _ENDINGS and path.is_file() and not _hidden(path.relative_to(place)):
-                if _HAS_CASES.search(path.read_text(encoding="utf-8", errors="replace")):
+                if _HAS_CASES.search(path.read_text(encoding="utf-8-sig", errors="replace")):
                     files.setdefault(path)
                 else:
                     others += 1

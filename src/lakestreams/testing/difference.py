@@ -125,7 +125,7 @@ def _number(value: float | Decimal) -> str:
         return str(value)
     if exact == exact.to_integral_value():
         return str(int(exact))
-    return format(exact.normalize(), "f")
+    return format(exact, "f").rstrip("0")  # normalize() would round to the 28 digits of Python's context
 
 
 def _mark(number: int, first: int, wanted: Sequence[object], actual: Sequence[object]) -> str:

@@ -22,6 +22,7 @@ _UNITS_MS = {
     "d": 86_400_000,
     "day": 86_400_000,
 }
+_MOST_DAYS = 1_000_000  # so that times and their sums stay numbers of 64 bits, and dates
 _HOUR_MS = 3_600_000
 _MONTHS_OR_MINUTES = "minutes are m or min; a month has no fixed length: give days, such as 30 days"
 _SHORT_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
@@ -42,7 +43,8 @@ def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False, w
         word: what the option takes besides durations, for the message.
 
     Raises:
-        InvalidDuration: if it is neither, negative without `signed`, or finer than a millisecond; if its unit is `M`.
+        InvalidDuration: if it is neither, negative without `signed`, or finer than a millisecond, or longer than a
+            million days; if its unit is `M`.
     """
     shown = f"{what} {duration!r}" if word is None else f'{what} (or "{word}") {duration!r}'
     if isinstance(duration, timedelta):
@@ -60,6 +62,9 @@ def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False, w
     if (ms < 0 and not signed) or ms != int(ms):
         msg = f"{shown} must be {'' if signed else 'zero or more, '}in whole milliseconds"
         raise InvalidDuration(msg, option=what, given=duration)
+    if abs(ms) > _MOST_DAYS * _UNITS_MS["day"]:
+        text = f"{shown} is longer than {_MOST_DAYS:,} days, beyond any time that a record can have"
+        raise InvalidDuration(text, "give fewer days, such as 36500 days", option=what, given=duration)
     return int(ms)
 
 

@@ -94,23 +94,26 @@ def _doubled(nodes: Sequence[Node]) -> list[LakestreamsError]:
         if count > 1:
             kinds = ", ".join(node.word for node in nodes if node.name == name)
             text = f"{count} nodes are named {name!r}: {kinds}"
-            faults.append(DuplicateName(text, hint=_OTHER_NAMES))
-    keeping: dict[str, list[str]] = {}
+            last = [node for node in nodes if node.name == name][-1]
+            faults.append(DuplicateName(text, hint=_OTHER_NAMES, where=last.where))
+    keeping: dict[str, list[Node]] = {}
     for node in nodes:
         if node.stateful and names[node.name] == 1:
-            keeping.setdefault(node.name.lower(), []).append(node.name)
+            keeping.setdefault(node.name.lower(), []).append(node)
     for alike in keeping.values():
         if len(alike) > 1:  # what they remember lies in tables of their names, and catalogs do not tell capitals apart
-            text = f"steps that differ in capitals alone: {', '.join(alike)}"
-            faults.append(DuplicateName(text, hint=_OTHER_NAMES))
-    topics: dict[str, list[str]] = {}
+            text = f"steps that differ in capitals alone: {', '.join(node.name for node in alike)}"
+            faults.append(DuplicateName(text, hint=_OTHER_NAMES, where=alike[-1].where))
+    topics: dict[str, list[Source]] = {}
     for node in nodes:
         if isinstance(node, Source):
-            topics.setdefault(node.topic, []).append(node.name)
+            topics.setdefault(node.topic, []).append(node)
     for topic, users in topics.items():
-        if len(users) > 1 and len(set(users)) == len(users):
+        readers = [node.name for node in users]
+        if len(readers) > 1 and len(set(readers)) == len(readers):
             hint = "declare the topic once and use that source twice"
-            faults.append(DuplicateName(f"topic {topic!r} is read by {', '.join(users)}", hint=hint))
+            text = f"topic {topic!r} is read by {', '.join(readers)}"
+            faults.append(DuplicateName(text, hint=hint, where=users[-1].where))
     return faults
 
 
