@@ -71,6 +71,7 @@ OTHERS = {
     ),
     "parameter": Mistake(JOB, "checkpoint-root:", "checkpoints-root:", "--checkpoints-root is no parameter of enrichment", posted=False),
     "value": Mistake(JOB, "              catalog:", "              max-bad-share: five\n              catalog:", "cannot read its parameters: argument --max-bad-share", posted=False),
+    "address of cloud storage": Mistake(JOB, "checkpoint-root: /Volumes/", "checkpoint-root: abfss://a@b/", "argument --checkpoint-root: the folder 'abfss://a@b/", posted=False),
     "file of a parameter": Mistake(JOB, "conf/enrichment.yml\n              sources", "conf/enrich.yml\n              sources", "it reads conf/enrich.yml, which the bundle does not have", posted=False),
     "wheel's place": Mistake(JOB, "- ../dist/*.whl", "- dist/*.whl", "there is no wheel dist/*.whl", posted=False),
     "key of a job": Mistake(JOB, "timeout_seconds", "timeout_second", "unknown key timeout_second"),
