@@ -88,6 +88,7 @@ OTHERS = {
     "pause that is written out": Mistake(JOB, "        timezone_id", "        pause_status: UNPAUSED\n        timezone_id", "schedule says pause_status UNPAUSED", posted=False),
     "interval on serverless": Mistake(JOB, "              catalog:", "              interval: 30s\n              catalog:", "an interval on serverless compute", posted=False),
     "continuous and once": Mistake(STREAM, "              interval: ${var.correlation_interval}\n", "", "a continuous job whose task ends at once", posted=False),
+    "several runs at a time": Mistake(JOB, "max_concurrent_runs: 1", "max_concurrent_runs: 2", "max_concurrent_runs is 2, and a second run fences the first", posted=False),
     "environment version": Mistake(JOB, 'environment_version: "4"', "environment_version: 4", "environment_version 4"),
     "libraries on serverless": Mistake(JOB, "          python_wheel_task", "          libraries: [{whl: ../dist/*.whl}]\n          python_wheel_task", "libraries on serverless compute"),
     "default of a parameter": Mistake(JOB, "      tasks:", "      parameters: [{name: n, default: 1}]\n      tasks:", "parameter n has no text as default"),

@@ -329,6 +329,12 @@ class _Job:
                 yield self._fault(
                     f"{name}: it reads {file}, which the bundle does not have", "paths are relative to databricks.yml"
                 )
+        runs = str(self.job.get("max_concurrent_runs", 1))
+        if parser.prog in READERS and runs != "1" and _LATER not in runs:
+            yield self._fault(
+                f"{name}: max_concurrent_runs is {runs}, and a second run fences the first",
+                "max_concurrent_runs: 1, written out, since development has 4 by default",
+            )
         interval = getattr(given, "interval", None)
         if "environment_key" in task and interval not in (None, "none", "once"):
             yield self._fault(
