@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 import zoneinfo
 from pathlib import Path
 
 import pytest
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.core import Config
+from tests.deploy.fake_workspace import Workspace, serving
 from tests.deploy.planted import JOB, MAIN, STORE, Mistake, plant
 
-from lakestreams.deploy import dbx, fields, files, pipelines, rules
+from lakestreams.deploy import dbx, fields, files, pipelines, rules, workspace
 from lakestreams.deploy.bodies import job_bodies
 from lakestreams.deploy.read import Bundle, User, load
 from lakestreams.deploy.template import Project, init
@@ -187,6 +191,23 @@ def test_a_machine_without_time_zones_says_so_and_finds_no_fault(
     monkeypatch.setattr(zoneinfo, "available_timezones", set)
     assert rules.faults(bundle) == []
     assert any("pip install tzdata" in one for one in rules.unchecked(bundle))
+
+
+def test_commands_to_paste_quote_what_has_a_space(tmp_path: Path) -> None:
+    root = plant(Mistake(MAIN, "default: data-platform", "default: data platform", ""), tmp_path / "my streams")
+    with serving(Workspace(tmp_path / "workspace")) as host:
+        client = WorkspaceClient(config=Config(host=host, token="token-of-the-fake", retry_timeout_seconds=1))
+        fixes = [one.fix for one in workspace.examine(client, load(root, "prod"), [("of kafka", "a key")])]
+    assert any(fix.startswith("databricks groups create --display-name 'data platform';") for fix in fixes)
+    assert {"databricks secrets create-scope 'of kafka'", "databricks secrets put-secret 'of kafka' 'a key'"} <= {
+        *fixes
+    }
+    dbx.write(root)
+    changed = root / JOB
+    changed.write_text(changed.read_text("utf-8").replace("max_retries: 2", "max_retries: 3"), "utf-8")
+    drift = dbx.drift(root)
+    assert drift is not None
+    assert shlex.split(drift.hint.partition(";")[0]) == ["lakestreams", "dbx", "--bundle", str(root)]
 
 
 def test_the_errors_of_a_bundle_have_a_place(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import yaml
@@ -91,7 +92,7 @@ def drift(root: Path) -> BundleInvalid | None:
     if not where:
         return None
     msg = f"{PLACE} differs from the bundle that it was made from: {', '.join(where)}"
-    return BundleInvalid(msg, hint=f"lakestreams dbx --bundle {root}; without dbx: delete it", where=PLACE)
+    return BundleInvalid(msg, hint=f"lakestreams dbx --bundle {quote(str(root))}; without dbx: delete it", where=PLACE)
 
 
 def build_of(root: Path) -> str | None:
