@@ -15,28 +15,28 @@ help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo:  ## the whole story on this machine: a real broker, real Spark, joins, proofs
-	@$(START) && exec $$py -m lakestreams demo
+	@$(START) && exec "$$py" -m lakestreams demo
 
 check:  ## the fast lane, under 3 minutes: lint, types, and the tests that need no broker
-	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy $(TYPED) \
-	&& LAKESTREAMS_TEST_MODE=fast $$py -m pytest -q -m "$(FAST)" $(TWO)
+	@$(START) && "$$py" -m ruff check $(SOURCES) && "$$py" -m ruff format --check $(SOURCES) && "$$py" -m mypy $(TYPED) \
+	&& LAKESTREAMS_TEST_MODE=fast "$$py" -m pytest -q -m "$(FAST)" $(TWO)
 
 test:  ## all that must hold for a change: lint, types, every test but the long ones
-	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy $(TYPED) \
-	&& $$py -m lakestreams.local.cds \
-	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and not soak and not slow" \
-	&& $$py -m pytest -m "not soak" $(TWO)
+	@$(START) && "$$py" -m ruff check $(SOURCES) && "$$py" -m ruff format --check $(SOURCES) && "$$py" -m mypy $(TYPED) \
+	&& "$$py" -m lakestreams.local.cds \
+	&& LAKESTREAMS_TEST_MODE=connect "$$py" -m pytest -q -m "connect and not soak and not slow" \
+	&& "$$py" -m pytest -m "not soak" $(TWO)
 
 test-lts:  ## scenario 1, restarts, quarantine, the joins' cases and the wheel on the Spark of the long-term runtime
-	@export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "(connect and not soak) or lts" $(TWO)
+	@export LAKESTREAMS_SPARK=lts && $(START) && "$$py" -m lakestreams.local.cds && exec "$$py" -m pytest -m "(connect and not soak) or lts" $(TWO)
 
 soak:  ## the long tests; seeds are printed; then every other test on the Spark of the long-term runtime
-	@$(START) && $$py -m lakestreams.local.cds \
-	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and slow" && $$py -m pytest -m soak -s \
-	&& export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "not soak" $(TWO)
+	@$(START) && "$$py" -m lakestreams.local.cds \
+	&& LAKESTREAMS_TEST_MODE=connect "$$py" -m pytest -q -m "connect and slow" && "$$py" -m pytest -m soak -s \
+	&& export LAKESTREAMS_SPARK=lts && $(START) && "$$py" -m lakestreams.local.cds && exec "$$py" -m pytest -m "not soak" $(TWO)
 
 bench:  ## beside Kafka Streams, Flink SQL and Spark's own operators, then by size; BENCH="--scale 0.1" GROWTH="--sizes 100000" and more
-	@$(START) && $$py -m lakestreams.local.cds && $$py -m bench.versus $(BENCH) && exec $$py -m bench.growth $(GROWTH)
+	@$(START) && "$$py" -m lakestreams.local.cds && "$$py" -m bench.versus $(BENCH) && exec "$$py" -m bench.growth $(GROWTH)
 
 docs:  ## the documentation site in build/site; needs no Java, and fails at any warning
 	@cache="$${LAKESTREAMS_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/lakestreams}"; \
@@ -45,15 +45,15 @@ docs:  ## the documentation site in build/site; needs no Java, and fails at any 
 	venv=$$("$$python" scripts/make_venv.py "$$cache" requirements/docs.txt) && exec "$$venv/bin/python" scripts/docs_site.py
 
 venv:  ## .venv for development: pinned packages and this package, editable
-	@$(START) && base=$$($$py -c 'import sys; print(sys._base_executable)') && "$$base" -m venv .venv \
+	@$(START) && base=$$("$$py" -c 'import sys; print(sys._base_executable)') && "$$base" -m venv .venv \
 	&& .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/local.txt -r requirements/dev.txt \
 	&& .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . \
 	&& echo "ready: . .venv/bin/activate"
 
 format:  ## formats the sources and mends what ruff can mend
-	@$(START) && $$py -m ruff format $(SOURCES) && $$py -m ruff check --fix $(SOURCES)
+	@$(START) && "$$py" -m ruff format $(SOURCES) && "$$py" -m ruff check --fix $(SOURCES)
 
 clean-cache:  ## removes the cached environment, jars and logs (they come back when needed)
 	@cache="$${LAKESTREAMS_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/lakestreams}"; \
-	rm -rf "$$cache"/venv-* "$$cache"/jars-* "$$cache"/.jars-* "$$cache"/kraft-* "$$cache"/spark-*.jsa "$$cache"/bootstrap-* "$$cache"/program-* "$$cache"/.program-* "$$cache"/logs; \
+	rm -rf "$$cache"/venv-* "$$cache"/jars-* "$$cache"/registry-jars-* "$$cache"/.registry-jars-* "$$cache"/.jars-* "$$cache"/kraft-* "$$cache"/spark-*.jsa "$$cache"/bootstrap-* "$$cache"/program-* "$$cache"/.program-* "$$cache"/logs; \
 	echo "removed what was in $$cache"

@@ -8,14 +8,16 @@
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-cache=${LAKESTREAMS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/lakestreams}
-
 fail() {
     printf 'lakestreams cannot start: %s\n' "$1" >&2
     shift
     for line; do printf '  %s\n' "$line" >&2; done
     exit 1
 }
+
+[ -n "${LAKESTREAMS_CACHE:-}${XDG_CACHE_HOME:-}${HOME:-}" ] || fail "there is no place for the cache: HOME is not set." \
+    "Set HOME, or LAKESTREAMS_CACHE to a folder that can be written."
+cache=${LAKESTREAMS_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/lakestreams}
 
 find_java() {
     if [ -n "${JAVA_HOME:-}" ]; then

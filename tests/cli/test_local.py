@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from lakestreams.cli.app import app
-from lakestreams.errors import InvalidOption, PortTaken
+from lakestreams.errors import BrokerUnreachable, InvalidOption, PortTaken
+from lakestreams.local import topics as local_topics
 from lakestreams.local import user_broker
+from lakestreams.local.broker import Record
 from lakestreams.local.jars import broker_jars, jar_dir
 from lakestreams.local.pins import BROKER_PINS
 from lakestreams.local.topics import parsed
@@ -65,6 +67,8 @@ def test_a_line_is_a_record(line, key, value, at_ms):
         ('{"value": 1, "partition": -1}', "partition is -1"),
         ('{"value": 1, "headers": 5}', "headers is no mapping"),
         ('{"value": {"$int": 3000000000}}', "no whole number of 4 bytes"),
+        ('{"value": {"$int": 1.7}}', "1.7 is no whole number of 4 bytes"),
+        ('{"value": {"$long": true}}', "True is no whole number of 8 bytes"),
         ('{"value": {"$base64": "?"}}', "is not base64"),
     ],
 )
@@ -73,6 +77,28 @@ def test_what_is_no_record_is_told_with_its_line(line, said):
         list(parsed(['{"value": 1}', line], "views.jsonl"))
     assert said in refused.value.message
     assert refused.value.where == "views.jsonl:2"
+
+
+def test_records_that_were_not_delivered_in_time_are_told(monkeypatch):
+    class Hanging:
+        """A producer whose broker does not answer any more."""
+
+        def __init__(self, _config):
+            pass
+
+        def produce(self, *_record, **_named):
+            pass
+
+        def poll(self, _seconds):
+            pass
+
+        def flush(self, _seconds):
+            return 2
+
+    monkeypatch.setattr(local_topics, "Producer", Hanging)
+    monkeypatch.setattr(local_topics.Topics, "_require", lambda _self, _topic: [0])
+    with pytest.raises(BrokerUnreachable, match="2 records were not delivered"):
+        local_topics.Topics("127.0.0.1:1").produce("t", [Record(None, "a"), Record(None, "b")])
 
 
 # --- ports -----------------------------------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ OTHERS = {
     ),
     "parameter": Mistake(JOB, "checkpoint-root:", "checkpoints-root:", "--checkpoints-root is no parameter of enrichment", posted=False),
     "value": Mistake(JOB, "              catalog:", "              max-bad-share: five\n              catalog:", "cannot read its parameters: argument --max-bad-share", posted=False),
+    "address of cloud storage": Mistake(JOB, "checkpoint-root: /Volumes/", "checkpoint-root: abfss://a@b/", "argument --checkpoint-root: the folder 'abfss://a@b/", posted=False),
     "file of a parameter": Mistake(JOB, "conf/enrichment.yml\n              sources", "conf/enrich.yml\n              sources", "it reads conf/enrich.yml, which the bundle does not have", posted=False),
     "empty catalog": Mistake(JOB, "catalog: ${var.catalog}", 'catalog: ""', "--checkpoint-root is given without a catalog", posted=False),
     "no catalog": Mistake(MAINTENANCE, "              catalog: ${var.catalog}\n", "", "--checkpoint-root is given without a catalog", posted=False),

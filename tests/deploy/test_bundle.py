@@ -266,7 +266,7 @@ def test_no_bundle_and_no_target_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["0 0/15 * * * ?", "0 0 12 ? * MON-FRI", "0 15 10 L * ?", "0 0 0 1,15 JAN-JUN ? 2026-2030", "0 0 8 ? * 6#3", "0 0 8 15W * ?"],
+    ["0 0/15 * * * ?", "0 0 12 ? * MON-FRI", "0 15 10 L * ?", "0 0 0 1,15 JAN-JUN ? 2026-2030", "0 0 8 ? * 6#3", "0 0 8 15W * ?", "0 /15 * * * ?", "0 0 8 LW * ?", "0 0 8 L-3 * ?", "0 0 8 ? * fril"],
 )  # fmt: skip
 def test_quartz_expressions(text: str) -> None:
     assert quartz.fault(text) is None
@@ -284,6 +284,14 @@ def test_quartz_expressions(text: str) -> None:
         ("0 0 0 ? 13 MON", "'13' is no value of month"),
         ("0 0/x * * * ?", "'0/x' is no value of minutes"),
         ("every day at six", "it has 4 fields"),
+        ("0 0/90 * * * ?", "'0/90' is no value of minutes"),
+        ("0 0 0/24 * * ?", "'0/24' is no value of hours"),
+        ("0 0 0 32W * ?", "'32W' is no value of day of month"),
+        ("0 0 0 L-31 * ?", "'L-31' is no value of day of month"),
+        ("0 0 0 ? * FRY#2", "'FRY#2' is no value of day of week"),
+        ("0 0 0 ? * 8L", "'8L' is no value of day of week"),
+        ("0 0 0 L,15 * ?", "L and # stand alone"),
+        ("0 0 0 ? * MON#1,TUE#2", "L and # stand alone"),
     ],
 )
 def test_what_is_no_quartz_expression(text: str, told: str) -> None:

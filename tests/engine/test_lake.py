@@ -8,7 +8,7 @@ import pytest
 
 from lakestreams.engine.runtime.lake import Lake, plain, require_distinct
 from lakestreams.engine.runtime.table import Table
-from lakestreams.errors import InvalidName, TableNameCollision
+from lakestreams.errors import InvalidName, InvalidOption, TableNameCollision
 
 
 def test_tables_in_folders() -> None:
@@ -88,6 +88,21 @@ def test_two_names_of_silver_are_one_table() -> None:
 def test_a_schema_that_a_statement_could_not_name_is_refused(room: str) -> None:
     with pytest.raises(InvalidName, match=f"the schema of {room} is 'a`; DROP'"):
         Lake("/lake", **{f"{room}_schema": "a`; DROP"})
+
+
+@pytest.mark.parametrize(
+    "root", ["s3://bucket/lake", "abfss://a@b.dfs.core.windows.net/lake", "gs://b", "dbfs:/Volumes/a/b/c", "file:/lake"]
+)
+@pytest.mark.parametrize("catalog", [None, "prod"])
+def test_an_address_of_cloud_storage_is_no_folder(root: str, catalog: str | None) -> None:
+    """It would be one below the working directory, on a disk that ends with the cluster."""
+    with pytest.raises(InvalidOption, match="is an address") as refused:
+        Lake(root, catalog)
+    assert "/Volumes/" in refused.value.hint
+
+
+def test_a_folder_may_have_a_colon() -> None:
+    assert Lake("/lake/a:b").control("ledger").path == "/lake/a:b/_lakestreams/ledger"
 
 
 def test_two_things_in_one_table_are_refused() -> None:

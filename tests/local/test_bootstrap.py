@@ -141,6 +141,34 @@ def test_no_venv_module(tree, tmp_path):
     assert "python3-venv" in done.stderr
 
 
+def test_without_a_home_it_says_what_to_set(tree):
+    done = bootstrap(tree, LAKESTREAMS_CACHE="", XDG_CACHE_HOME="", HOME="")
+    assert done.returncode == 1
+    assert "HOME is not set" in done.stderr
+
+
+def test_recipes_run_a_python_whose_path_has_a_space(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    python = tmp_path / "a cache" / "python"
+    fake(python.parent, "python", 'echo "ran $*"')
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "bootstrap.sh").write_text(f"echo '{python}'\n")
+    for goal, last in (("demo", "lakestreams demo"), ("check", "loadfile --no-loadscope-reorder"), ("bench", "growth")):
+        done = subprocess.run(
+            ["make", "--no-print-directory", "-C", str(tmp_path), goal], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.rstrip().endswith(last)
+
+
+def test_what_is_resolved_again_when_it_is_needed_is_removed_on_demand(tmp_path):
+    for name in ("jars-1", "registry-jars-1", ".registry-jars-1.part", "broker"):
+        (tmp_path / name).mkdir()
+    environment = {**os.environ, "LAKESTREAMS_CACHE": str(tmp_path)}
+    subprocess.run(["make", "-C", str(ROOT), "clean-cache"], env=environment, check=True, capture_output=True)
+    assert [one.name for one in tmp_path.iterdir()] == ["broker"], "data are nobody's to remove"
+
+
 def test_no_path_of_this_machine_and_no_host_in_the_scripts():
     for file in [
         *(ROOT / "scripts").iterdir(),

@@ -267,6 +267,26 @@ def test_a_broker_that_cannot_start_shows_its_log(tmp_path):
         Broker(data_dir=tmp_path).start()
 
 
+def test_a_folder_may_have_letters_of_any_alphabet(tmp_path):
+    """Java reads files of properties as Latin-1: `log.dirs` was another folder."""
+    folder = tmp_path / "dätä \U0001f40d"
+    with Broker(data_dir=folder) as broker:
+        broker.create_topic("t")
+        assert (folder / "data" / "t-0").is_dir()
+
+
+def test_a_comma_in_the_folder_is_refused(tmp_path):
+    with pytest.raises(BrokerNotReady, match="has a comma"):
+        Broker(data_dir=tmp_path / "a,b").start()
+
+
+def test_a_broker_that_was_stopped_can_be_closed(tmp_path):
+    with Broker(data_dir=tmp_path) as broker:
+        broker.stop()
+        broker.stop()
+    assert (tmp_path / "data" / "meta.properties").is_file()
+
+
 def test_unstarted_broker_has_no_address():
     with pytest.raises(BrokerNotReady, match="not been started"):
         _ = Broker().bootstrap_servers

@@ -10,6 +10,9 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
+from lakestreams.errors import LocationNotWritable
 from lakestreams.local import cache
 
 ROOT = Path(cache.__file__).parents[2]
@@ -42,6 +45,34 @@ def test_lock_is_held_by_one_at_a_time(tmp_path, monkeypatch):
         order.append("first")
     other.join(10)
     assert order == ["first", "second"]
+
+
+@pytest.mark.parametrize("variable", ["LAKESTREAMS_CACHE", "LAKESTREAMS_LOG_DIR"])
+def test_a_folder_that_cannot_be_made_is_told_with_the_variable_that_names_it(tmp_path, monkeypatch, variable):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LAKESTREAMS_CACHE", str(tmp_path))
+    monkeypatch.setenv(variable, str(tmp_path / "file" / "below"))
+    with pytest.raises(LocationNotWritable, match="below cannot be made") as told:
+        cache.log_dir()
+    assert variable in told.value.hint
+
+
+def test_a_lock_that_cannot_be_written_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAKESTREAMS_CACHE", str(tmp_path))
+    (tmp_path / "name.lock").mkdir()
+    with pytest.raises(LocationNotWritable, match=r"name\.lock cannot be written"), cache.locked("name"):
+        pass
+
+
+def test_a_user_without_a_home_is_told(monkeypatch):
+    def nobody():
+        raise RuntimeError("Could not determine home directory.")
+
+    for variable in ("LAKESTREAMS_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(cache.Path, "home", nobody)
+    with pytest.raises(LocationNotWritable, match="no place for the cache"):
+        cache.cache_dir()
 
 
 def test_folder_of_a_killed_process_is_removed_by_the_next(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 
 from lakestreams.errors import JarsUnresolved, JavaMissing, JavaTooOld
 from lakestreams.local import jars, java
+from lakestreams.local.java import java_for_spark
 from lakestreams.local.pins import BROKER_PINS, SPARK_PINS
 
 SMALL = {
@@ -133,6 +134,44 @@ def test_unknown_pyspark_says_which_are_known(monkeypatch):
 def test_proxy_of_the_environment_reaches_java(monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://user@proxy.example:3128")
     assert jars._proxy_flags() == ["-Dhttps.proxyHost=proxy.example", "-Dhttps.proxyPort=3128"]
+
+
+@pytest.mark.parametrize(
+    ("given", "flags"),
+    [
+        ("proxy.example:3128", ["-Dhttps.proxyHost=proxy.example", "-Dhttps.proxyPort=3128"]),
+        ("", []),
+    ],
+)
+def test_a_proxy_may_be_named_without_its_scheme(monkeypatch, given, flags):
+    monkeypatch.setenv("HTTPS_PROXY", given)
+    assert jars._proxy_flags() == flags
+
+
+def test_hosts_that_need_no_proxy_reach_java_too(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", "mirror.example, .inner.example")
+    direct = "localhost|127.*|mirror.example|*.mirror.example|inner.example|*.inner.example"
+    assert jars._proxy_flags()[2:] == [f"-Dhttp.nonProxyHosts={direct}"]
+
+
+def test_a_proxy_that_is_none_is_told(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:port")
+    with pytest.raises(JarsUnresolved, match="HTTPS_PROXY"):
+        jars._proxy_flags()
+
+
+@pytest.mark.parametrize(
+    ("pyspark", "version", "fits"), [("4.0.2", 25, False), ("4.0.2", 21, True), ("4.2.0", 25, True)]
+)
+def test_a_java_that_is_too_new_for_the_installed_spark_is_told(tmp_path, monkeypatch, pyspark, version, fits):
+    fake_java(tmp_path, f'openjdk version "{version}.0.1"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if fits:
+        assert java_for_spark(pyspark) == tmp_path / "bin" / "java"
+        return
+    with pytest.raises(JavaMissing, match=rf"is version {version}; pyspark {pyspark} needs 17 to 22"):
+        java_for_spark(pyspark)
 
 
 def fake_java(folder: Path, report: str) -> None:

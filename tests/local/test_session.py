@@ -158,6 +158,24 @@ def test_a_session_that_cannot_start_shows_its_log():
     assert "Too small maximum heap" in done.stderr
 
 
+def test_a_cache_with_a_space_and_another_spark_on_this_machine(tmp_path):
+    """Spark reads the JVM's options from one line, in which a space ends an option; and SPARK_HOME may be another one's."""
+    cache = tmp_path / "a cache"
+    cache.mkdir()
+    jars = session_module.spark_jars()
+    (cache / jars[0].parent.name).symlink_to(jars[0].parent)
+    script = """
+from lakestreams.local.class_archive import archive_file
+from lakestreams.local.jars import spark_jars
+from lakestreams.local.java import find_java
+from lakestreams.local.session import spark_session
+archive_file(find_java(), spark_jars()).write_bytes(b"no archive, which Java goes on without")
+print(spark_session(quick=True).range(3).count())
+"""
+    done = run(script, LAKESTREAMS_CACHE=str(cache), SPARK_HOME=str(tmp_path / "nothing"))
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+
+
 PARENT = """
 import time
 from lakestreams.local.session import spark_session

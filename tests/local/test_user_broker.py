@@ -49,6 +49,16 @@ def test_up_keeps_data_on_request(own_cache):
     assert (Path(again.data_dir) / "data" / "meta.properties").is_file()
 
 
+def test_data_that_were_kept_are_there_for_the_next_up_which_need_not_keep_them(own_cache):
+    kept = Path(up(keep=True).data_dir)
+    (kept / "data" / "mine").write_text("")
+    down()
+    up()
+    assert (kept / "data" / "mine").is_file()
+    down()
+    assert not kept.exists()
+
+
 def test_stale_state_is_not_believed(own_cache):
     started = up(keep=True)
     down()

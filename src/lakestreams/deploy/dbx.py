@@ -13,12 +13,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import yaml
 
 from lakestreams.deploy.bodies import is_local, wheel_file
-from lakestreams.deploy.read import FILE, Bundle, User, load, read_yaml, targets
+from lakestreams.deploy.parts import read_yaml, section
+from lakestreams.deploy.presets import name_prefix
+from lakestreams.deploy.read import FILE, Bundle, User, load, targets
 from lakestreams.errors import BundleInvalid, ProjectExists
 
 PLACE: Final = "conf/deployment.yml"
@@ -51,7 +54,7 @@ def deployment(root: Path, build: str | None) -> dict[str, Any]:
     made: dict[str, Any] = {"build": {"commands": [build]}} if build else {"build": {"no_build": True}}
     environments = {}
     for target in targets(root):
-        bundle = load(root, target, user=_NOBODY)
+        bundle = load(root, target, user=_NOBODY, of_this_machine=False)
         environments[target] = {"workflows": [_workflow(bundle, key) for key in bundle.jobs]}
     return made | {"environments": environments}
 
@@ -89,13 +92,16 @@ def drift(root: Path) -> BundleInvalid | None:
     if not where:
         return None
     msg = f"{PLACE} differs from the bundle that it was made from: {', '.join(where)}"
-    return BundleInvalid(msg, hint=f"lakestreams dbx --bundle {root}; without dbx: delete it", where=PLACE)
+    return BundleInvalid(msg, hint=f"lakestreams dbx --bundle {quote(str(root))}; without dbx: delete it", where=PLACE)
 
 
 def build_of(root: Path) -> str | None:
     """The command that builds the bundle's wheel; None where none is built."""
-    artifacts = (read_yaml(root / FILE).get("artifacts") or {}).values()
-    return next((one["build"] for one in artifacts if one.get("type") == "whl" and "build" in one), None)
+    artifacts = section(read_yaml(root / FILE).get("artifacts"), "artifacts").values()
+    built = [
+        one["build"] for one in artifacts if isinstance(one, Mapping) and one.get("type") == "whl" and one.get("build")
+    ]
+    return next(iter(built), None)
 
 
 def _differing(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
@@ -128,13 +134,16 @@ class _Plain(yaml.SafeDumper):
 def _workflow(bundle: Bundle, key: str) -> dict[str, Any]:
     job = bundle.jobs[key]
     dropped = {*_DROPPED, "tasks", "job_clusters", "tags", "name"}
-    if bundle.config.get("mode") == "development":
+    development = bundle.config.get("mode") == "development"
+    if development:
         dropped.add("email_notifications")
     made = {name: part for name, part in job.items() if name not in dropped}
     clusters = job.get("job_clusters") or [{"job_cluster_key": "default", "new_cluster": _cluster(bundle)}]
-    tags = {name: value for name, value in job.get("tags", {}).items() if name != "dev"}
+    tags = {name: value for name, value in job.get("tags", {}).items() if name != "dev" or not development}
     return {
-        "name": job["name"].rpartition("] ")[2],
+        "name": job["name"].removeprefix(name_prefix(bundle.config, bundle.user.short_name))
+        if development
+        else job["name"],
         "tags": tags,
         **made,
         "job_clusters": clusters,

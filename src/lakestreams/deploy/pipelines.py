@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from lakestreams.config import schema_files
 from lakestreams.config.formats import OF_COLUMNS, FormatSpec
 from lakestreams.config.load import read
@@ -89,6 +91,8 @@ def add(root: Path, name: str, *, python: bool) -> list[Path]:
     """
     if not _NAME.fullmatch(name):
         raise InvalidName(f"the pipeline's name {name!r}", hint="letters, digits and _, beginning with a letter")
+    if not isinstance(yaml.safe_load(name), str):  # it is a key and a value of YAML files
+        raise InvalidName(f"the pipeline's name {name!r}", hint="a word that YAML does not read as something else")
     texts = _texts(root, name, python=python)
     if (root / FILE).is_file():
         texts[Path("resources", f"{name}.job.yml")] = job_text(name)

@@ -27,7 +27,7 @@ def apply_presets(
     made = {kind: {key: copy.deepcopy(item) for key, item in items.items()} for kind, items in resources.items()}
     development = config.get("mode") == "development"
     presets: Mapping[str, Any] = config.get("presets") or {}
-    prefix = presets.get("name_prefix", f"[dev {short_name}] " if development else "")
+    prefix = name_prefix(config, short_name)
     tags = dict(presets.get("tags") or {}) | ({"dev": short_name} if development else {})
     paused = presets.get("trigger_pause_status", "PAUSED" if development else "UNPAUSED")
     runs = presets.get("jobs_max_concurrent_runs", _DEVELOPMENT_RUNS if development else 1)
@@ -47,6 +47,12 @@ def apply_presets(
         for schema in made.get("schemas", {}).values():
             schema["name"] = f"{_as_name(prefix)}{schema.get('name')}"
     return made
+
+
+def name_prefix(config: Mapping[str, Any], short_name: str) -> str:
+    """What a target puts before the names of jobs and dashboards."""
+    default = f"[dev {short_name}] " if config.get("mode") == "development" else ""
+    return str((config.get("presets") or {}).get("name_prefix", default))
 
 
 def _as_name(prefix: str) -> str:

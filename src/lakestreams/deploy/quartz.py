@@ -21,7 +21,12 @@ _FIELDS: Final[tuple[tuple[str, int, int, tuple[str, ...]], ...]] = (
 )
 _DAY_OF_MONTH, _DAY_OF_WEEK = 3, 5
 # What only a field of days may say: the last day, the nearest weekday; the last Friday, the second Friday.
-_SPECIAL: Final = {_DAY_OF_MONTH: re.compile(r"L(-\d+)?|L?W|\d+W"), _DAY_OF_WEEK: re.compile(r"L|\w+L|\w+#[1-5]")}
+_SPECIAL: Final = {
+    _DAY_OF_MONTH: re.compile(r"L(-([12]?\d|30))?|LW|([1-9]|[12]\d|3[01])W"),
+    _DAY_OF_WEEK: re.compile(rf"L|({'|'.join(_DAYS)}|[1-7])(L|#[1-5])"),
+}
+_LARGEST_STEP: Final = (59, 59, 23, 31, 12, 7)
+"""Of each field; Quartz refuses larger ones."""
 
 
 def fault(expression: str) -> str | None:
@@ -32,6 +37,8 @@ def fault(expression: str) -> str | None:
     if (fields[_DAY_OF_MONTH] == "?") == (fields[_DAY_OF_WEEK] == "?"):
         return "exactly one of day of month and day of week is ?"
     for place, text in enumerate(fields):
+        if place in _SPECIAL and "," in text and re.search(r"[L#](-\d+|\d|W)?(,|$)", text.upper()):
+            return f"{text!r}: L and # stand alone in a field of days"
         wrong = next((part for part in text.split(",") if not _is_part(place, part.upper())), None)
         if wrong is not None:
             return f"{wrong!r} is no value of {_FIELDS[place][0]}"
@@ -45,9 +52,10 @@ def _is_part(place: int, part: str) -> bool:
         return True
     _, low, high, names = _FIELDS[place]
     span, slash, step = part.partition("/")
-    if slash and not (step.isdecimal() and int(step) > 0):
+    largest = (*_LARGEST_STEP, high)[place]
+    if slash and not (step.isdecimal() and 0 < int(step) <= largest):
         return False
-    if span == "*":
+    if span == "*" or (slash and not span):
         return True
     ends = [_number(text, names) for text in span.split("-")]
     return len(ends) in (1, 2) and all(end is not None and low <= end <= high for end in ends)

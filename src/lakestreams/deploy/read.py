@@ -8,17 +8,24 @@ CLI 1.13: `${bundle...}`, `${workspace...}` and `${var...}` first, then the targ
 from __future__ import annotations
 
 import copy
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
+from lakestreams.deploy.parts import (
+    declared,
+    included,
+    mapping,
+    overrides_of_this_machine,
+    read_yaml,
+    section,
+    unmatched_excludes,
+    without_nulls,
+)
 from lakestreams.deploy.presets import apply_presets
-from lakestreams.errors import BundleInvalid, ConfigUnreadable
+from lakestreams.errors import BundleInvalid
 
 FILE: Final = "databricks.yml"
 REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
@@ -47,7 +54,7 @@ class User:
     @property
     def short_name(self) -> str:
         """What the CLI makes of the name for prefixes and tags."""
-        return re.sub(r"[^a-z0-9]+", "_", self.name.partition("@")[0].lower()).strip("_")
+        return re.sub(r"[\W_]+", "_", self.name.partition("@")[0].lower()).strip("_")  # letters of all alphabets stay
 
 
 @dataclass(frozen=True)
@@ -101,22 +108,53 @@ def targets(root: Path) -> list[str]:
     Raises:
         ConfigUnreadable: if there is no bundle.
     """
-    return list(_mapping(whole(root).get("targets"), "targets"))
+    return list(mapping(whole(root).get("targets"), "targets"))
 
 
 def whole(root: Path) -> dict[str, Any]:
     """What databricks.yml and the files that it includes say together, resources apart.
 
     Raises:
-        ConfigUnreadable: if a file is missing or no YAML.
+        ConfigUnreadable: if a file is missing or no YAML, or a section is no mapping.
+        BundleInvalid: if the bundle has no name, or includes what is no relative path.
     """
-    config = read_yaml(root / FILE)
-    for pattern in config.get("include") or []:
-        for file in sorted(root.glob(pattern)):
-            _merge(
-                config, {name: part for name, part in read_yaml(file).items() if name not in ("resources", "include")}
-            )
+    config = _sections(read_yaml(root / FILE))
+    for _, files, _ in included(root, FILE, config):
+        for file in files:
+            more = _sections(read_yaml(file))
+            _merge(config, {name: part for name, part in more.items() if name not in ("resources", "include")})
+    name = config.get("bundle", {}).get("name")
+    if not isinstance(name, str):
+        wrong = "there is none" if name is None else f"it is {name!r} and no text"
+        raise BundleInvalid(f"bundle.name: {wrong}", 'a name, in quotes if YAML reads it otherwise: "no"', FILE)
     return config
+
+
+def _target(config: Mapping[str, Any], target: str) -> dict[str, Any]:
+    known_targets = mapping(config.get("targets"), "targets")
+    if target not in known_targets:
+        msg = f"{FILE} has no target {target!r}"
+        raise BundleInvalid(msg, hint=f"name one of: {', '.join(known_targets)}", where=FILE)
+    return _sections(section(known_targets[target], f"targets.{target}"))
+
+
+def _sections(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says; a section of which everything is a comment is not there."""
+    named = {name: part for name, part in config.items() if part is not None}
+    return named | {name: mapping(named[name], name) for name in _SECTIONS if name in named}
+
+
+_SECTIONS: Final = (
+    "bundle",
+    "experimental",
+    "presets",
+    "python",
+    "run_as",
+    "sync",
+    "targets",
+    "variables",
+    "workspace",
+)
 
 
 def load(
@@ -125,6 +163,8 @@ def load(
     variables: Mapping[str, str] | None = None,
     user: User | None = None,
     answers: Mapping[str, Any] | None = None,
+    *,
+    of_this_machine: bool = True,
 ) -> Bundle:
     """The bundle of a target.
 
@@ -134,30 +174,28 @@ def load(
         variables: what `--var` or `BUNDLE_VAR_<name>` would give.
         user: who deploys; a name that belongs to nobody by default.
         answers: values of references that are known elsewhere only, as the Databricks CLI tells them.
+        of_this_machine: whether variables have the values that this machine alone gives them, in a file that git ignores.
 
     Raises:
         ConfigUnreadable: if a file is missing or no YAML, or has a key twice.
         BundleInvalid: if there is no such target.
     """
     config, user = whole(root), user or User()
-    known_targets = _mapping(config.get("targets"), "targets")
-    if target not in known_targets:
-        msg = f"{FILE} has no target {target!r}"
-        raise BundleInvalid(msg, hint=f"name one of: {', '.join(known_targets)}", where=FILE)
-    chosen = known_targets[target] or {}
+    chosen = _target(config, target)
     raw, files, doubled, unmatched = _resources(root, config)
-    own = chosen.get("resources") or {}
+    own = declared(chosen.get("resources"), f"targets.{target}.resources")
     _merge(raw, own)
     for kind, items in own.items():  # what a target alone has
         files = {f"{kind}.{key}": root / FILE for key in items} | files
     rest = {name: part for name, part in config.items() if name not in ("targets", "resources", "variables")}
     _merge(rest, {name: part for name, part in chosen.items() if name not in ("resources", "variables")})
-    unmatched += _unmatched_excludes(root, rest)
+    unmatched += unmatched_excludes(root, rest)
 
     resolver = _Resolver(_names_of_the_bundle(rest, target), answers or {})
-    given = _variables(config, chosen, _overrides(root, target) | dict(variables or {}), target, resolver)
+    overrides = (overrides_of_this_machine(root, target) if of_this_machine else {}) | dict(variables or {})
+    values = _variables(config, chosen, overrides, target, resolver)
     resolver.known |= _names_of_the_user(user)
-    resolver.known |= {f"var.{name}": value for name, value in given.items() if value is not None}
+    resolver.known |= {f"var.{name}": value for name, value in values.items() if value is not None}
     rest["workspace"] = resolver.resolved(_workspace(rest.get("workspace") or {}))
     resolver.known |= {f"workspace.{name}": value for name, value in rest["workspace"].items()}
     rest = resolver.resolved(rest)
@@ -170,8 +208,8 @@ def load(
         target=target,
         user=user,
         config=resolver.resolved(rest),
-        variables={name: resolver.resolved(value) for name, value in given.items()},
-        resources=resolver.resolved(raw),
+        variables={name: resolver.resolved(value) for name, value in values.items()},
+        resources=without_nulls(resolver.resolved(raw)),
         files=files,
         dangling=tuple(dict.fromkeys(resolver.dangling)),
         unmatched=tuple(unmatched),
@@ -183,55 +221,19 @@ def load(
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-class _Strict(yaml.SafeLoader):
-    """YAML in which a later key does not silently win over an earlier one."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-        twice = sorted({str(key) for key in keys if keys.count(key) > 1})
-        if twice:
-            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]} appears twice", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-def read_yaml(file: Path) -> dict[str, Any]:
-    """A YAML file that holds a mapping.
-
-    Raises:
-        ConfigUnreadable: if it is missing, no YAML, no mapping, or has a key twice.
-    """
-    try:
-        found = yaml.load(file.read_text(encoding="utf-8"), _Strict)  # noqa: S506 - a SafeLoader
-    except FileNotFoundError:
-        msg = f"there is no file {file.name} in {file.parent}"
-        raise ConfigUnreadable(msg, hint="--bundle FOLDER names the bundle; lakestreams init makes one") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        msg = f"{file.name} cannot be read: {error}"
-        raise ConfigUnreadable(msg, where=str(file)) from None
-    return _mapping(found, file.name)
-
-
-def _mapping(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        msg = f"{what} is no mapping"
-        raise ConfigUnreadable(msg)
-    return value
-
-
 def _resources(
     root: Path, config: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Path], list[str], list[str]]:
     """Kind to key to resource; resource to file; resources that stand twice; includes that match nothing."""
     resources: dict[str, dict[str, Any]] = {}
     files: dict[str, Path] = {}
-    doubled, unmatched, included = [], [], []
-    for pattern in config.get("include", []):
-        matching = sorted(root.glob(pattern))
-        included += matching
-        if not matching:
+    doubled, unmatched, more = [], [], []
+    for pattern, added, matches in included(root, FILE, config):
+        more += added
+        if not matches:
             unmatched.append(f"include: {pattern}")
-    for file in (root / FILE, *included):
-        for kind, items in (read_yaml(file).get("resources") or {}).items():
+    for file in (root / FILE, *more):
+        for kind, items in declared(read_yaml(file).get("resources"), f"{file.name}: resources").items():
             for key, item in items.items():
                 if key in resources.get(kind, {}):
                     doubled.append(f"{kind}.{key}")
@@ -240,14 +242,11 @@ def _resources(
     return resources, files, doubled, unmatched
 
 
-def _unmatched_excludes(root: Path, config: Mapping[str, Any]) -> list[str]:
-    patterns = (config.get("sync") or {}).get("exclude") or []
-    return [f"sync.exclude: {one}" for one in patterns if not any(root.glob(one))]
-
-
 def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
     for name, value in more.items():
         existing = into.get(name)
+        if value is None and existing is not None:  # nothing takes nothing away
+            continue
         if isinstance(value, Mapping) and isinstance(existing, dict):
             _merge(existing, value)
         elif isinstance(value, list) and isinstance(existing, list):
@@ -259,7 +258,8 @@ def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
 def _merged_lists(existing: list[Any], more: list[Any], key: str | None) -> list[Any]:
     merged = copy.deepcopy(existing)
     for item in more:
-        same = next((one for one in merged if key and one.get(key) == item.get(key)), None)
+        keyed = key is not None and isinstance(item, Mapping)
+        same = next((one for one in merged if keyed and isinstance(one, dict) and one.get(key) == item.get(key)), None)
         if same is None:
             merged.append(copy.deepcopy(item))
         else:
@@ -299,25 +299,27 @@ _OF_A_VARIABLE: Final = frozenset({"default", "description", "lookup", "type"})
 
 def _default(name: str, spec: Mapping[str, Any] | None, resolver: _Resolver) -> Any:
     """A variable's value as it is declared; of a lookup, which asks the workspace, a reference to itself."""
-    if spec and "lookup" in spec:
+    spec = section(spec, f"variables.{name}")
+    if "lookup" in spec:
         resolver.looked_up.add(f"var.{name}")
         return None
     resolver.looked_up.discard(f"var.{name}")
-    return (spec or {}).get("default")
+    return spec.get("default")
 
 
-def _overrides(root: Path, target: str) -> dict[str, Any]:
-    """Values of variables that one machine has for itself."""
-    file = root / ".databricks" / "bundle" / target / "variable-overrides.json"
-    return _mapping(json.loads(file.read_text(encoding="utf-8")), file.name) if file.is_file() else {}
-
-
-def _workspace(section: Mapping[str, Any]) -> dict[str, Any]:
+def _workspace(written: Mapping[str, Any]) -> dict[str, Any]:
     home = "/Workspace/Users/${workspace.current_user.userName}"
-    root = str(section.get("root_path", f"{home}/.bundle/${{bundle.name}}/${{bundle.target}}"))
+    root = str(written.get("root_path", f"{home}/.bundle/${{bundle.name}}/${{bundle.target}}"))
     root = home + root[1:] if root.startswith("~/") else root
     below = {f"{name}_path": f"{root}/{folder}" for name, folder in _FOLDERS.items()}
-    return below | dict(section) | {"root_path": root}
+    paths = below | dict(written) | {"root_path": root}
+    return {name: _in_workspace(part) if name.endswith("_path") else part for name, part in paths.items()}
+
+
+def _in_workspace(path: Any) -> Any:
+    """A path as the CLI writes it: folders of the workspace have its prefix, whether the file says it or not."""
+    absolute = isinstance(path, str) and path.startswith("/") and not path.startswith(("/Workspace/", "/Volumes/"))
+    return f"/Workspace{path}" if absolute else path
 
 
 _FOLDERS: Final = {"file": "files", "artifact": "artifacts", "state": "state", "resource": "resources"}

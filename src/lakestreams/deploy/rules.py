@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from lakestreams.deploy import dashboards, fields, parameters, quartz
-from lakestreams.deploy.bodies import dashboard_file, is_local, wheel_file
+from lakestreams.deploy import fields, parameters, quartz
+from lakestreams.deploy.bodies import is_local, wheel_file
 from lakestreams.deploy.parameters import LATER
 from lakestreams.deploy.presets import TRIGGERS
 from lakestreams.deploy.read import Bundle, whole
+from lakestreams.deploy.resource_rules import dashboard_faults, storage_faults
 from lakestreams.errors import BundleInvalid
 from lakestreams.run.arguments import PACKAGE, READERS, parsers
 
@@ -27,19 +28,6 @@ COMPUTE: Final = ("environment_key", "existing_cluster_id", "job_cluster_key", "
 _CODE: Final = ("python_wheel_task", "spark_python_task")
 _MODES: Final = ("development", "production")
 _NOTEBOOK: Final = "# Databricks notebook source"
-_DASHBOARD_KEYS: Final = frozenset(
-    [
-        "dataset_catalog",
-        "dataset_schema",
-        "display_name",
-        "embed_credentials",
-        "file_path",
-        "lifecycle",
-        "parent_path",
-        "permissions",
-        "warehouse_id",
-    ]
-)
 
 
 Wheels: TypeAlias = "Mapping[str, Mapping[str, ArgumentParser | None]]"
@@ -70,12 +58,22 @@ def faults(bundle: Bundle, wheels: Wheels | None = None) -> list[BundleInvalid]:
         wrong = list(fields.mistakes(job))
         found += [BundleInvalid(one.message, one.hint, bundle.where(f"jobs.{key}")) for one in wrong]
         if not any(one.shape for one in wrong):  # else there is nothing to hold on to
-            found += _Job(bundle, key, known).faults()
+            found += _job_faults(bundle, key, known)
     if not found:
         found += parameters.overlaps(bundle)
     for key in bundle.dashboards:
-        found += _dashboard_faults(bundle, key)
-    return found
+        found += dashboard_faults(bundle, key)
+    return [*found, *storage_faults(bundle)]
+
+
+def _job_faults(bundle: Bundle, key: str, wheels: Wheels) -> list[BundleInvalid]:
+    try:
+        return list(_Job(bundle, key, wheels).faults())
+    except (AttributeError, TypeError, ValueError):
+        if fields.known():
+            raise
+        hint = "pip install 'lakestreams[databricks]' to learn which part has another shape than the Jobs API has"
+        return [BundleInvalid("it has not the shape of a job", hint, bundle.where(f"jobs.{key}"))]
 
 
 def unchecked(bundle: Bundle, wheels: Wheels | None = None) -> list[str]:
@@ -83,13 +81,17 @@ def unchecked(bundle: Bundle, wheels: Wheels | None = None) -> list[str]:
     found = [
         f"what ${{{name}}} stands for: it is known where the Databricks CLI resolves it" for name in bundle.unknown
     ]
+    if any("schedule" in job for job in bundle.jobs.values()) and not zoneinfo.available_timezones():
+        found.append("time zones of schedules, which this machine does not know: pip install tzdata")
     if (bundle.config.get("python") or {}).get("resources"):
         found.append("resources that are declared in Python")
     known = wheels or known_wheels(bundle.root)
     for key, job in bundle.jobs.items():
-        for task in job.get("tasks") or [] if isinstance(job, Mapping) else []:
-            package = (task.get("python_wheel_task") or {}).get("package_name") if isinstance(task, Mapping) else None
-            if package and package not in known and other_wheels(job, task):
+        tasks = job.get("tasks")
+        for task in tasks if isinstance(tasks, list) else []:
+            wheel = task.get("python_wheel_task") if isinstance(task, Mapping) else None
+            package = wheel.get("package_name") if isinstance(wheel, Mapping) else None
+            if isinstance(package, str) and package not in known and other_wheels(job, task):
                 found.append(f"jobs.{key}: what the wheel of {package} accepts")
     return found
 
@@ -131,7 +133,7 @@ def _whole_faults(bundle: Bundle) -> Iterator[BundleInvalid]:
         yield BundleInvalid("mode production without workspace.root_path", hint, here)
     if mode == "development" and paused == "UNPAUSED":
         yield BundleInvalid("mode development with triggers that are not paused", "remove the preset", here)
-    if (written or "").startswith("/Workspace/Shared") and not _everybody_manages(config):
+    if (written or "").startswith(("/Workspace/Shared", "/Shared")) and not _everybody_manages(config):
         yield BundleInvalid(
             "the root_path is shared with everybody and the permissions are not",
             "permissions: {level: CAN_MANAGE, group_name: users}, or a folder of the deployer's own",
@@ -151,36 +153,6 @@ def _everybody_manages(config: Mapping[str, Any]) -> bool:
     return any(
         one.get("group_name") == "users" and one.get("level") == "CAN_MANAGE" for one in config.get("permissions") or []
     )
-
-
-# --- a dashboard -----------------------------------------------------------------------------------------------------
-
-
-def _dashboard_faults(bundle: Bundle, key: str) -> Iterator[BundleInvalid]:
-    dashboard, where = bundle.dashboards[key], bundle.where(f"dashboards.{key}")
-    for name in sorted(dashboard.keys() - _DASHBOARD_KEYS):
-        yield BundleInvalid(f"unknown key {name}", f"one of {', '.join(sorted(_DASHBOARD_KEYS))}", where)
-    warehouse = dashboard.get("warehouse_id")
-    if not warehouse:
-        yield BundleInvalid(
-            "no warehouse_id: nothing would run its queries", "warehouse_id: ${var.warehouse_id}", where
-        )
-    elif not isinstance(warehouse, str):
-        yield BundleInvalid(f"the warehouse_id is {warehouse!r} and no text", f'quote it: "{warehouse}"', where)
-    if dashboard.get("embed_credentials") and bundle.config.get("run_as"):
-        yield BundleInvalid(
-            "embed_credentials would show everybody what its deployer may see, and run_as does not reach dashboards",
-            "embed_credentials: false",
-            where,
-        )
-    file = dashboard_file(bundle, key)
-    if not file.is_file():
-        reference = dashboard.get("file_path")
-        told = f"there is no dashboard {reference}" if reference else "no file_path"
-        yield BundleInvalid(told, "the path of a .lvdash.json, relative to the file that names it", where)
-        return
-    for what in dashboards.mistakes(file.read_text(encoding="utf-8")):
-        yield BundleInvalid(f"{file.name}: {what}", "correct the file, or export the dashboard again", where)
 
 
 # --- a job -----------------------------------------------------------------------------------------------------------
@@ -228,7 +200,8 @@ class _Job:
         if wrong:
             yield self._fault(f"the schedule {expression!r} is no Quartz expression: {wrong}", "such as 0 0/15 * * * ?")
         zone = schedule.get("timezone_id")
-        if "schedule" in self.job and LATER not in str(zone) and zone not in zoneinfo.available_timezones():
+        zones = zoneinfo.available_timezones()  # none on a machine without tzdata, which then cannot judge
+        if "schedule" in self.job and LATER not in str(zone) and zones and zone not in zones:
             yield self._fault(f"the schedule's timezone_id is {zone!r}", "such as UTC or Europe/Berlin")
 
     def _shape(self) -> Iterator[BundleInvalid]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import lakestreams
@@ -128,7 +129,7 @@ class _Examination:
     def __post_init__(self) -> None:
         run_as: Mapping[str, Any] = self.bundle.config.get("run_as") or {}
         self.runner = str(next(iter(run_as.values()), self.bundle.user.name))
-        self.deploy = f"databricks bundle deploy -t {self.bundle.target}"
+        self.deploy = f"databricks bundle deploy -t {quote(self.bundle.target)}"
 
     def requirements(self, secrets: Sequence[Secret], credentials: Sequence[str]) -> Iterator[Requirement]:
         yield from self._runner()
@@ -158,14 +159,16 @@ class _Examination:
         given = [one for part in held for one in part.get("permissions") or [] if isinstance(one, Mapping)]
         for name in dict.fromkeys(one["group_name"] for one in given if "group_name" in one):
             asked = self._ask(partial(_groups, self.client, name))
-            fix = f"databricks groups create --display-name {name}; or name another one in databricks.yml"
+            fix = f"databricks groups create --display-name {quote(name)}; or name another one in databricks.yml"
             yield _requirement(f"group {name}", asked, exists=bool(asked.value), fix=fix)
 
     def _catalogs(self) -> Iterator[Requirement]:
         items = [item for kind in ("schemas", "volumes") for item in self.bundle.resources.get(kind, {}).values()]
         for name in dict.fromkeys(item["catalog_name"] for item in items):
             asked = self._ask(partial(self.client.catalogs.get, name))
-            yield self._noted(_requirement(f"catalog {name}", asked, fix=f"databricks catalogs create {name}"), name)
+            yield self._noted(
+                _requirement(f"catalog {name}", asked, fix=f"databricks catalogs create {quote(name)}"), name
+            )
             if asked.value is not None:
                 me, deploys = self.bundle.user.name, ("USE_CATALOG", "CREATE_SCHEMA")
                 if self.runner != me:
@@ -210,16 +213,20 @@ class _Examination:
         own = [one["name"] for one in self.bundle.resources.get("secret_scopes", {}).values()]
         for scope in dict.fromkeys(scope for scope, _ in secrets):
             exists = scope in (asked.value or [])
-            making = self.deploy if scope in own else f"databricks secrets create-scope {scope}"
+            making = self.deploy if scope in own else f"databricks secrets create-scope {quote(scope)}"
             yield _requirement(f"secret scope {scope}", asked, exists=exists, fix=making)
             keys = self._ask(partial(_keys, self.client, scope))
             for key in dict.fromkeys(key for one, key in secrets if one == scope):
-                fix = f"databricks secrets put-secret {scope} {key}"
+                fix = f"databricks secrets put-secret {quote(scope)} {quote(key)}"
                 yield _requirement(f"secret {scope}/{key}", keys, exists=key in (keys.value or []), fix=fix)
             if exists:
                 acls = self._ask(partial(_readers, self.client, scope))
                 readable = any(one in (self.runner, "users") for one in acls.value or [])
-                fix = self.deploy if scope in own else f"databricks secrets put-acl {scope} {self.runner} READ"
+                fix = (
+                    self.deploy
+                    if scope in own
+                    else f"databricks secrets put-acl {quote(scope)} {quote(self.runner)} READ"
+                )
                 yield _requirement(f"{self.runner} on secret scope {scope}: READ", acls, exists=readable, fix=fix)
 
     def _credentials(self, names: Sequence[str]) -> Iterator[Requirement]:
@@ -227,9 +234,7 @@ class _Examination:
             asked = self._ask(partial(self.client.credentials.get_credential, name))
             # what it is made of is the cloud's; here that of AWS
             body = {"name": name, "purpose": "SERVICE", "aws_iam_role": {"role_arn": "<arn>"}}
-            fix = (
-                f"databricks credentials create-credential --json '{json.dumps(body)}'; or with azure_managed_identity"
-            )
+            fix = f"databricks credentials create-credential --json {quote(json.dumps(body))}; or with azure_managed_identity"
             purpose = asked.value.purpose if asked.value is not None else None
             if purpose is not None and purpose.value != "SERVICE":
                 note = f"there is one of this name for {purpose.value.lower()}, which nobody signs in with"

@@ -52,7 +52,7 @@ class RunningBroker:
 
     def end(self, order: bytes) -> None:
         """Gives the guard its order (`stop`: gracefully, `die`: at once) and returns when no process is left."""
-        if self.guard.stdin is not None:
+        if self.guard.stdin is not None and not self.guard.stdin.closed:  # else it has its order already
             with contextlib.suppress(BrokenPipeError):
                 self.guard.stdin.write(order + b"\n")
                 self.guard.stdin.close()
@@ -139,6 +139,9 @@ def _java_command(jars: list[Path], heap_mb: int, folder: Path) -> list[str]:
 
 def _prepared(folder: Path, java: list[str]) -> str:
     """Makes the folder a formatted KRaft log directory unless it is one already; returns its cluster id."""
+    if "," in str(folder):
+        msg = f"the broker's folder {folder} has a comma, where Kafka would begin another folder"
+        raise BrokerNotReady(msg, hint="choose a folder without one")
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
     data = folder / "data"
     meta = data / "meta.properties"
@@ -211,10 +214,17 @@ def _write_properties(folder: Path, ports: tuple[int, int]) -> None:
         f"listeners=PLAINTEXT://{HOST}:{client},CONTROLLER://{HOST}:{controller}\n"
         f"advertised.listeners=PLAINTEXT://{HOST}:{client}\n"
         f"controller.quorum.voters=1@{HOST}:{controller}\n"
-        f"log.dirs={folder / 'data'}\n"
+        f"log.dirs={_property(str(folder / 'data'))}\n"
     )
     fixed = (_HERE / "broker.properties").read_text(encoding="utf-8")
     (folder / "server.properties").write_text(fixed + own, encoding="utf-8")
+
+
+def _property(value: str) -> str:
+    """A value as Java reads it from a file of properties: Latin-1, anything else and the backslash as escapes."""
+    units = value.encode("utf-16-be")
+    codes = [int.from_bytes(units[place : place + 2], "big") for place in range(0, len(units), 2)]
+    return "".join(chr(code) if 0x20 <= code < 0x7F and chr(code) != "\\" else f"\\u{code:04x}" for code in codes)
 
 
 def _spawn(folder: Path, java: list[str], ports: tuple[int, int], *, detach: bool, remove: bool) -> RunningBroker:
@@ -234,8 +244,13 @@ def _spawn(folder: Path, java: list[str], ports: tuple[int, int], *, detach: boo
         start_new_session=True,  # Ctrl-C in the terminal is for us: we stop the broker when we are done with it
     )
     assert guard.stdout is not None  # noqa: S101  # a pipe, see above
-    with guard.stdout as said:
-        pid = said.readline().strip()
+    try:
+        with guard.stdout as said:
+            pid = said.readline().strip()
+    except BaseException:  # Ctrl-C: nobody knows of a detached one yet, so nobody would end it
+        guard.terminate()
+        guard.wait()
+        raise
     if not pid:
         guard.wait(_GRACE_S)
         raise BrokerNotReady(f"the broker's guard could not start it; the log is {log_file(folder)}")

@@ -12,26 +12,42 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from lakestreams.errors import LocationNotWritable
+
 Progress = Callable[[str], None]
 """Receives one line of progress; what long local steps report to."""
 
 
 def cache_dir() -> Path:
-    """The cache folder: `$LAKESTREAMS_CACHE`, else `$XDG_CACHE_HOME/lakestreams`, else `~/.cache/lakestreams`."""
+    """The cache folder: `$LAKESTREAMS_CACHE`, else `$XDG_CACHE_HOME/lakestreams`, else `~/.cache/lakestreams`.
+
+    Raises:
+        LocationNotWritable: if it is not there and cannot be made.
+    """
     chosen = os.environ.get("LAKESTREAMS_CACHE")
     if chosen:
-        folder = Path(chosen)
-    else:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakestreams"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder.resolve()
+        return _created(Path(chosen), "LAKESTREAMS_CACHE")
+    try:
+        return _created(
+            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakestreams", "LAKESTREAMS_CACHE"
+        )
+    except RuntimeError as error:  # of Path.home(): no HOME, and a user that the machine does not know
+        msg = f"there is no place for the cache: {error}"
+        raise LocationNotWritable(msg, hint="set LAKESTREAMS_CACHE to a folder that can be written to") from None
 
 
 def log_dir() -> Path:
     """Where Spark and the jar resolution write their logs: `$LAKESTREAMS_LOG_DIR`, else `<cache>/logs`."""
     chosen = os.environ.get("LAKESTREAMS_LOG_DIR")
-    folder = Path(chosen) if chosen else cache_dir() / "logs"
-    folder.mkdir(parents=True, exist_ok=True)
+    return _created(Path(chosen) if chosen else cache_dir() / "logs", "LAKESTREAMS_LOG_DIR")
+
+
+def _created(folder: Path, variable: str) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"the folder {folder} cannot be made: {error.strerror}"
+        raise LocationNotWritable(msg, hint=f"set {variable} to a folder that can be written to") from None
     return folder.resolve()
 
 
@@ -73,7 +89,13 @@ def tail(file: Path, lines: int = 20) -> str:
 @contextlib.contextmanager
 def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
     """Holds the lock `<cache>/<name>.lock`; the kernel frees it when the holder dies, however it dies."""
-    with (cache_dir() / f"{name}.lock").open("w") as handle:
+    file = cache_dir() / f"{name}.lock"
+    try:
+        handle = file.open("w")
+    except OSError as error:
+        msg = f"{file} cannot be written: {error.strerror}"
+        raise LocationNotWritable(msg, hint="set LAKESTREAMS_CACHE to a folder that can be written to") from None
+    with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -210,10 +210,20 @@ def _file_name(coordinate: str) -> str:
 
 def _proxy_flags() -> list[str]:
     """Java does not read `HTTPS_PROXY`; pip and everything else does, so what works for them should work for Ivy."""
-    proxy = urllib.parse.urlsplit(os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy") or "")
+    given = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy") or ""
+    proxy = urllib.parse.urlsplit(given if "://" in given else f"http://{given}")  # pip and curl take host:port
     if not proxy.hostname:
         return []
-    return [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 80}"]
+    try:
+        port = proxy.port or 80
+    except ValueError as error:
+        raise JarsUnresolved(f"HTTPS_PROXY names no proxy: {error}", hint="such as http://proxy.example:3128") from None
+    # the same hosts as for pip: a leading dot, or none, stands for the domain with all of its hosts
+    past = (os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "").split(",")
+    hosts = [host.strip().lstrip("*.") for host in past if host.strip().strip("*.")]
+    direct = "|".join(["localhost", "127.*", *(name for host in hosts for name in (host, f"*.{host}"))])
+    flags = [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={port}"]
+    return flags + [f"-Dhttp.nonProxyHosts={direct}"] * bool(hosts)
 
 
 def pyspark_version() -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from lakestreams.errors import JavaMissing, JavaTooOld
 
 OLDEST_JAVA = 17
+NEWEST_JAVA = {"4.0": 22}  # line of Spark: in Java 23 and later its Hadoop cannot ask who runs it
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -23,6 +24,21 @@ def find_java() -> Path:
         JavaTooOld: it is older than 17.
     """
     return _checked_java(os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", ""))
+
+
+def java_for_spark(pyspark: str) -> Path:
+    """The `java` program for a version of pyspark.
+
+    Raises:
+        JavaMissing: there is none, it does not run, or it is newer than this Spark can run on.
+        JavaTooOld: it is older than 17.
+    """
+    java = find_java()
+    newest = NEWEST_JAVA.get(".".join(pyspark.split(".")[:2]))
+    if newest is not None and java_version(java) > newest:
+        msg = f"{java} is version {java_version(java)}; pyspark {pyspark} needs {OLDEST_JAVA} to {newest}"
+        raise JavaMissing(msg, hint="set JAVA_HOME to a JDK 17 or 21")
+    return java
 
 
 @lru_cache(maxsize=8)

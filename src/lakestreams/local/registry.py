@@ -163,6 +163,16 @@ def _launched(folder: Path, port: int, *, detach: bool, progress: Progress | Non
         start_new_session=True,
         env={**os.environ, **own},
     )
+    try:
+        _wait_for_answer(guard, port, log)
+    except BaseException:  # Ctrl-C too: nobody knows of a detached one yet, so nobody would end it
+        guard.terminate()
+        guard.wait(2 * _GRACE_S)
+        raise
+    return guard
+
+
+def _wait_for_answer(guard: subprocess.Popen[bytes], port: int, log: Path) -> None:
     assert guard.stdout is not None  # noqa: S101  # a pipe, see above
     with guard.stdout as said:
         said.readline()
@@ -171,10 +181,8 @@ def _launched(folder: Path, port: int, *, detach: bool, progress: Progress | Non
         if guard.poll() is not None:
             raise BrokerNotReady(f"the local schema registry ended while starting; its log ends with\n{tail(log)}")
         if _answers(port):
-            return guard
+            return
         time.sleep(0.1)
-    guard.terminate()
-    guard.wait(2 * _GRACE_S)
     raise BrokerNotReady(f"the local schema registry did not answer; its log ends with\n{tail(log)}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final, cast
 from lakestreams.local import class_archive
 from lakestreams.local.cache import Progress, log_dir, tail, temporary_dir
 from lakestreams.local.jars import pyspark_version, spark_jars
-from lakestreams.local.java import find_java
+from lakestreams.local.java import java_for_spark
 from lakestreams.local.ports import free_port
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def spark_session(
     """
     if _current is not None and not _stopped(_current):
         return _current
-    java = find_java()
+    java = java_for_spark(pyspark_version())
     jars = spark_jars(progress)
     scratch = temporary_dir("spark")
     log = log_dir() / f"spark-{os.getpid()}.log"
@@ -114,7 +115,7 @@ def spark_session(
         # class loader of its own. In one JVM the class path is the same thing, sooner.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.executor.extraClassPath": os.pathsep.join(map(str, jars)),  # of use if they are processes of their own
-        "spark.driver.extraJavaOptions": " ".join([*_JVM, *_QUICK * quick, *class_archive.flags(java, jars)]),
+        "spark.driver.extraJavaOptions": _in_one_line([*_JVM, *_QUICK * quick, *class_archive.flags(java, jars)]),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(warehouse or scratch / "warehouse"),
         **(extra_conf or {}),
@@ -129,6 +130,11 @@ def spark_session(
     atexit.register(_end_jvm, scratch)
     _remember(session)
     return session
+
+
+def _in_one_line(options: list[str]) -> str:
+    """Options as Spark reads them from one line: the cache's path may have a space."""
+    return " ".join('"' + one.replace("\\", "\\\\").replace('"', '\\"') + '"' for one in options)
 
 
 def _checkpoint_files() -> str:
@@ -182,6 +188,10 @@ def _connect_session(conf: Mapping[str, str], cores: int) -> SparkSession:
 
 def _set_environment(log: Path) -> None:
     """What the JVM and the Python workers inherit."""
+    # The jars fit the pyspark that is installed, not another Spark that this may name.
+    spec = importlib.util.find_spec("pyspark")
+    if spec is not None and spec.submodule_search_locations:
+        os.environ["SPARK_HOME"] = next(iter(spec.submodule_search_locations))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -100,6 +100,8 @@ def _bytes(value: Any) -> bytes | None:
 
 def _number(word: str, value: Any) -> bytes:
     try:
+        if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+            raise TypeError  # else 1.7 would be written as 1
         return int(value).to_bytes(_NUMBERS[word], "big", signed=True)
     except (TypeError, ValueError, OverflowError):
         msg = f"{value!r} is no whole number of {_NUMBERS[word]} bytes"
@@ -230,9 +232,12 @@ class Topics:
                 msg = f"{topic} has no partition {line.partition}"
                 raise InvalidOption(msg, hint=f"its partitions are 0 to {partitions - 1}")
             send(producer, topic, line, note)
-        producer.flush(_WITHIN_S)
+        left = producer.flush(_WITHIN_S)
         if refused:
             raise _refused(KafkaException(refused[0]), topic)
+        if left:
+            msg = f"{left} records were not delivered to {self.servers} within {_WITHIN_S:.0f} s; {len(written)} were"
+            raise BrokerUnreachable(msg, hint="see whether the broker still runs; some of the records may be there")
         return written
 
     def consume(self, topic: str, *, limit: int | None, follow: bool) -> Iterator[dict[str, Any]]:

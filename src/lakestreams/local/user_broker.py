@@ -38,7 +38,8 @@ def up(
 
     Args:
         data_dir: folder of its data; one that is given is always kept.
-        keep: keep the data in the default folder for the next `up`; otherwise they are removed at `down`.
+        keep: keep the data in the default folder for the next `up`, which finds them whether or not it keeps them again;
+            otherwise they are removed at `down`.
         progress: receives a line for each slow step.
         port: the client port; default any free one.
 
@@ -51,7 +52,8 @@ def up(
             return found
         kept = keep or data_dir is not None
         folder = data_dir.resolve() if data_dir else cache_dir() / _NAME
-        if not kept:
+        mark = cache_dir() / f"{_NAME}.kept"
+        if not kept and not mark.exists():
             shutil.rmtree(folder, ignore_errors=True)  # what a killed guard may have left
         running = launch(folder, port=port, detach=True, remove=not kept, progress=progress)
         started = BrokerInfo(
@@ -63,6 +65,8 @@ def up(
             log=str(log_file(folder)),
         )
         detached.note(_NAME, started, running.guard)
+        if data_dir is None:
+            mark.touch() if keep else mark.unlink(missing_ok=True)
         return started
 
 

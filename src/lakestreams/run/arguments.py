@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -85,16 +85,30 @@ def _add_pipelines(parser: argparse.ArgumentParser, default: str | None) -> None
         help="a pipeline's file, on disk or in the package; repeatable, or several with commas"
         + (f" ({default})" if default else ""))  # fmt: skip
     add("--sources", type=Path, metavar="FILE", help="the sources' file (sources.yml in the pipeline's folder)")
-    add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
-    add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
+    add("--root", type=_folder_text, metavar="FOLDER", help="the folder of all tables (lake)")
+    add(
+        "--checkpoint-root",
+        type=_folder_text,
+        metavar="FOLDER",
+        help="with --catalog: the volume folder of the checkpoints",
+    )
     add("--catalog", help="Unity Catalog catalog of all tables")
     add("--schemas", type=_schemas_text, metavar="ROOM=NAME,...", help=_SCHEMAS_HELP)
 
 
 def _schemas_text(text: str) -> str:
     """The value of `--schemas`, once it is known to be one; also for the check of a bundle, which has no lake."""
+    return _judged(text, schemas.parse)
+
+
+def _folder_text(text: str) -> str:
+    """The value of `--root` or `--checkpoint-root`, once it is known to be a folder's; also for the check of a bundle."""
+    return _judged(text, schemas.require_folder)
+
+
+def _judged(text: str, judge: Callable[[str], object]) -> str:
     try:
-        schemas.parse(text)
+        judge(text)
     except LakestreamsError as error:
         msg = f"{error.message} ({error.hint})"
         raise argparse.ArgumentTypeError(msg) from None

@@ -48,11 +48,12 @@ class Lake:
     named: frozenset[tuple[str, str, str]] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuses a catalog and schemas that statements cannot name, and one schema for two of them.
+        """Refuses a root that is no folder, what statements cannot name, and one schema for two of them.
 
         Raises:
             InvalidName, InvalidOption
         """
+        schemas.require_folder(self.root)
         if self.catalog is not None:
             schemas.require_catalog(self.catalog)
         schemas.require_usable(

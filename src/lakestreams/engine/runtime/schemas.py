@@ -1,4 +1,4 @@
-"""The schemas of a lake: what they are called by default, and other names from one option.
+"""What a lake may be called: the folder, the catalog, and the schemas, by default and by other names from one option.
 
 Pipelines, jobs and commands speak of three rooms, `bronze`, `silver` and `control`. A deployment may call their schemas
 otherwise: `bronze=raw,control=_streams`, the text of `--schemas` and of a job's parameter.
@@ -20,6 +20,7 @@ _ROOMS: Final = {"bronze": BRONZE, "silver": SILVER, "control": CONTROL}
 # They stand in statements and in paths, and Unity Catalog takes 255 characters.
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 
+_URL: Final = re.compile(r"(?i)[a-z][a-z0-9+.-]+:/")
 _CATALOG: Final = re.compile(r"""[^./\s`"'\x00-\x1f\x7f-\x9f]{1,255}""")
 
 
@@ -52,6 +53,19 @@ def require_catalog(name: str) -> None:
     if not _CATALOG.fullmatch(name):
         msg = f"the catalog is {name!r}"
         raise InvalidName(msg, hint="no period, space, slash, quote or control character, 255 at most")
+
+
+def require_folder(root: str) -> None:
+    """Refuses an address of cloud storage: Python takes it for a folder below its working directory.
+
+    On a cluster that is the driver's own disk, which ends with it.
+
+    Raises:
+        InvalidOption: then.
+    """
+    if _URL.match(str(root).strip()):
+        msg = f"the folder {root!r} is an address, and no path of this machine"
+        raise InvalidOption(msg, hint="a volume, /Volumes/<catalog>/<schema>/<volume>; of dbfs:/x it is /dbfs/x")
 
 
 def require_usable(names: Mapping[str, str]) -> None:
