@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from lakestreams.engine.run import Run
 
 
-def test_a_partition_without_any_record_holds_nothing_back() -> None:
-    """It has an end, as a transaction that was given up leaves it, or a compacted topic, or an empty Delta table."""
+def test_a_partition_without_any_readable_record_holds_nothing_back() -> None:
+    """It has an end, as a transaction that was given up leaves it, or a compacted topic, an empty Delta table, or bad records."""
     builder = StreamsBuilder("p")
     for topic in ("views", "other"):
         builder.stream(topic, key=Text("user"), value=Text("page")).to_delta(f"silver.{topic}")
@@ -35,7 +36,10 @@ def test_a_partition_without_any_record_holds_nothing_back() -> None:
         return frontier.partitions
 
     assert held() == {views, other}, "nobody has read them yet"
-    bronze.add(Ingest(1, 1, (Range(*views, 0, 1, records=1), Range(*other, 0, 2))), 90_000)
+    bronze.add(Ingest(1, 1, (Range(*views, 0, 1, records=1, stream_time_ms=5), Range(*other, 0, 2))), 90_000)
     assert held() == {views}
-    bronze.add(Ingest(2, 2, (Range(*views, 1, 1), Range(*other, 2, 2, records=1))), 90_000)
+    unreadable = Range(*other, 2, 2, records=1, bad=1)
+    bronze.add(Ingest(2, 2, (Range(*views, 1, 1, stream_time_ms=5), unreadable)), 90_000)
+    assert held() == {views}, "it would hold back all others, and itself, so that quarantine never had it"
+    bronze.add(Ingest(3, 3, (Range(*views, 1, 1, stream_time_ms=5), replace(unreadable, stream_time_ms=6))), 90_000)
     assert held() == {views, other}

@@ -29,7 +29,8 @@ from lakestreams.engine.state.table_state import TableState
 from lakestreams.errors import BronzeTrimmed, InvalidOption, NoSuchRecord, NothingToMaintain, NothingToVerify
 from lakestreams.expectations.rules import kept
 from lakestreams.maintenance.maintain import Options, maintain
-from lakestreams.maintenance.trimming import Trimming, may_refuse_later, up_to
+from lakestreams.maintenance.needed import may_refuse_later
+from lakestreams.maintenance.trimming import Trimming, up_to
 from lakestreams.testing.small import small
 from lakestreams.topology.endpoints import Source
 from lakestreams.verify.verify import verify

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakestreams.engine.ledger import idle_policy, settle
 from lakestreams.engine.ledger.backlog import Backlog
+from lakestreams.engine.ledger.plans import NO_TIME
 from lakestreams.engine.state.bronze import cut_below
 from lakestreams.engine.state.inputs import partitions_of
 from lakestreams.topology.graph import longest_wait_ms
@@ -73,7 +74,7 @@ def frontier_of(run: Run, bronze: BronzePosition, view: ClusterView) -> settle.F
     """Of the settling `event_time`: the partitions that hold the others back; when draining, none will have news."""
     if run.settings.settling != "event_time" or run.settings.drain:
         return None
-    positions, timeout = bronze.positions, run.settings.idle_timeout_ms
+    positions, known, timeout = bronze.positions, bronze.state.positions, run.settings.idle_timeout_ms
     now, sources = run.now_ms(), run.topology.sources
     # a Delta table has been read up to now, and what it is still to have is committed later
     tables = {source.topic for source in sources if source.delta and source.kind != "stream"}
@@ -84,9 +85,9 @@ def frontier_of(run: Run, bronze: BronzePosition, view: ClusterView) -> settle.F
         if end <= view.starts.get(at, 0) or at[0] in tables:
             return False  # it has no record to wait for
         caught_up = positions.get(at, 0) >= end
-        if caught_up and at not in bronze.arrived:
-            return False  # nor is what it has a record, but markers of transactions, or what compaction has taken
-        return not (caught_up and timeout is not None and now - bronze.arrived[at] >= timeout)
+        if caught_up and (at not in known or known[at].stream_time_ms == NO_TIME):
+            return False  # what it has is no record (markers of transactions, what compaction has taken), or none can be read
+        return not (caught_up and timeout is not None and now - bronze.arrived.get(at, now) >= timeout)
 
     return settle.Frontier(frozenset(at for at, end in view.ends.items() if holds(at, end)), _streams(run))
 

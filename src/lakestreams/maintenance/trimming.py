@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger import fence, fingerprint
@@ -26,7 +25,6 @@ from lakestreams.engine.protocol import commands, decisions, machines, maintenan
 from lakestreams.engine.runtime.conflicts import lost_to_others
 from lakestreams.engine.state import snapshots
 from lakestreams.engine.state import store as state
-from lakestreams.engine.state.bronze import row_cycle
 from lakestreams.engine.state.cached_frames import CachedFrames
 from lakestreams.engine.state.inputs import over
 from lakestreams.engine.state.reach import tables_before
@@ -34,12 +32,24 @@ from lakestreams.engine.takeover.claiming import Claiming
 from lakestreams.errors import Fenced
 from lakestreams.evaluate import walk
 from lakestreams.expectations.rules import dropped
+from lakestreams.maintenance.needed import (
+    CITED,
+    SAID,
+    STAYS,
+    cycle_of,
+    deletes,
+    is_history,
+    is_live,
+    is_said,
+    may_refuse_later,
+    taken_by,
+    with_earlier,
+)
 from lakestreams.operators.records import CONTRIBUTORS
-from lakestreams.topology.graph import longest_wait_ms, only_looks_up
+from lakestreams.topology.graph import only_looks_up
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.window import WindowSpec
+    from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
@@ -98,7 +108,7 @@ class Trimming:
         outcome = Trimmed(decisions.cycle_of(history.trim))
         plans = self.old(history, ingested_before_ms)
         reached, outcome.notes = self.target(history, plans)
-        target = up_to(plans[reached]) if reached else history.trim if decisions.unfinished(history) else None
+        target = up_to(plans[reached]) if reached else history.trim if self.may_finish(history) else None
         if target is not None:
             outcome.cycle = target.cycle
             for source in self._existing():
@@ -140,6 +150,10 @@ class Trimming:
         read = {one.topic for one in self.topology.sources if one.kind == "stream"}
         return history.trimmed_streams | {part.topic for part in target.ranges if part.topic in read and part.to_offset}
 
+    def may_finish(self, history: History) -> bool:
+        """Whether a trim was begun and not finished, and what is to go is what these files say."""
+        return bool(decisions.unfinished(history)) and self._same_configuration(history)
+
     def _same_configuration(self, history: History) -> bool:
         """Whether what ran last is what the files say now, as far as it decides what may go."""
         if self.remembers:
@@ -158,13 +172,15 @@ class Trimming:
         whole = True
         for source in self._existing():
             table = self.ledger.lake.bronze(self.ledger.pipeline, source.topic)
+            if source.kind == "stream" and source.topic not in history.trimmed_streams:
+                continue  # it was a table when the trim began, which does not name it: the next one does
             try:
                 if source.kind == "stream" and not may_refuse_later(self.topology):
-                    deleted = table.delete(self.spark, _taken(source, target))
+                    deleted = table.delete(self.spark, taken_by(source, target))
                 else:
                     outdated = self._outdated(source, history, target)
                     self._forget_snapshot(source, history)
-                    deleted = table.delete_these(self.spark, outdated, _PLACE, _taken(source, target, of="t."))
+                    deleted = table.delete_these(self.spark, outdated, _PLACE, taken_by(source, target, of="t."))
                 outcome.rows[source.topic] = deleted
             except Exception as error:
                 if not lost_to_others(error):
@@ -176,23 +192,21 @@ class Trimming:
     def _outdated(self, source: Source, history: History, target: Plan) -> DataFrame:
         """The bronze rows that nothing after the target's cycle needs."""
         rows = self.ledger.lake.bronze(self.ledger.pipeline, source.topic).read(self.spark)
+        rows = rows.withColumn(SAID, is_said(source))
+        taken = self._with_cited(rows.where(taken_by(source, target)), source, history, target)
         if source.kind == "stream":
-            taken = rows.where(_taken(source, target)).select(*_PLACE)
-            if not may_refuse_later(self.topology):
-                return taken
-            return taken.join(self._remembered(source, history, target), on=list(_PLACE), how="left_anti")
-        rows = rows.withColumn("_said", _is_said(source))
-        taken = rows.where(_taken(source, target))
+            return taken.where(~F.col(CITED)).select(*_PLACE)
         plans = tables_before(self.spark, self.ledger, self.topology, replace(history, trim=target))
         broken = dropped(source, self.topology.expectations)
         readable = F.col("error").isNull() & F.col("k").isNotNull()
         if broken is not None:
             readable = readable & ~broken
-        placed = taken.where(readable).withColumn("_cycle", _cycle_of(source, plans))
+        placed = taken.where(readable).withColumn("_cycle", cycle_of(source, plans))
         unused = self.remembers and self._same_configuration(history)
         since = None if unused else snapshots.lacks_from(self.spark, self.ledger, source)
-        judged = placed.withColumn("_needed", _is_live(source) | _is_history(source) | _deletes(source, since))
-        refused = taken.where(~readable & ~F.col("_said")).select(*_PLACE)
+        needed = is_live(source) | is_history(source) | deletes(source, since) | F.col(STAYS)
+        judged = with_earlier(source, placed).withColumn("_needed", needed)
+        refused = taken.where(~readable & ~F.col(SAID)).select(*_PLACE)
         return refused.unionByName(judged.where("not _needed").select(*_PLACE))
 
     def _forget_snapshot(self, source: Source, history: History) -> None:
@@ -201,8 +215,16 @@ class Trimming:
             whose = None if self.remembers else self.topology.expectations
             snapshots.forget(self.spark, self.ledger, source, whose)
 
+    def _with_cited(self, rows: DataFrame, source: Source, history: History, target: Plan) -> DataFrame:
+        """Rows with whether a node remembers them, where a step may refuse them yet: then quarantine wants their bytes."""
+        if not may_refuse_later(self.topology):
+            return rows.withColumn(CITED, F.lit(False))
+        remembered = self._remembered(source, history, target).withColumn("_remembered", F.lit(True))
+        cited = F.coalesce("_remembered", F.lit(False))
+        return rows.join(remembered, on=list(_PLACE), how="left").withColumn(CITED, cited)
+
     def _remembered(self, source: Source, history: History, target: Plan) -> DataFrame:
-        """Where the records lie that nodes remember: what is refused later goes to quarantine with bytes that only bronze has."""
+        """Where the records lie that nodes remember as of the target."""
         stored = history.base if decisions.cycle_of(history.base) >= target.cycle else history.state
         found = self.spark.createDataFrame([], f"source string, {', '.join(f'{name} bigint' for name in _PLACE)}")
         for own in state.load(self.spark, self.ledger, stored).values() if stored is not None else ():
@@ -244,8 +266,9 @@ class _Hands:
         if self._target and not self._wrote:
             notes.append("no more is trimmed: the base is missing, and nothing was stored since")
         if self._deleted is None and decisions.unfinished(self._history):
-            stands = decisions.cycle_of(self._history.state)
-            notes.append(f"nothing is deleted yet: the running driver builds on cycle {stands}")
+            builds_on = f"the running driver builds on cycle {decisions.cycle_of(self._history.state)}"
+            why = builds_on if self._own.may_finish(self._history) else "the last run had another configuration"
+            notes.append(f"nothing is deleted yet: {why}")
         outcome.notes[:0] = notes
         return outcome
 
@@ -279,9 +302,11 @@ class _Hands:
                 mine.record_trim(self._spark, whole, own.streams(self._history, whole), done=False)
                 self._wrote = True
                 mine.failpoint("trim.after")
-            case commands.Delete():
+            case commands.Delete() if own.may_finish(self._history):
                 self._deleted = Trimmed()
                 return own.delete(self._history, _said(self._history), self._deleted)
+            case commands.Delete():
+                return False
             case commands.Append(row=("trimmed", *_)):
                 mine.failpoint("trimmed.before")
                 mine.record_trim(self._spark, _said(self._history), done=True)
@@ -316,72 +341,6 @@ def _said(history: History) -> Plan:
         message = "nothing says up to where bronze is trimmed"
         raise RuntimeError(message)
     return history.trim
-
-
-def may_refuse_later(topology: Topology) -> bool:
-    """Whether a step can refuse a record in a later cycle than the one that took it.
-
-    What gives up waiting for a row does, and so do rules over a step's rows, of which some come out long after their records.
-    """
-    sources = {source.name for source in topology.sources}
-    ruled = any(
-        rule.action == "drop"
-        for node in topology.nodes
-        if node.name not in sources
-        for rule in topology.expectations.rules_of(node.name)
-    )
-    gives_up = any(node.gives_up for node in topology.nodes)
-    return bool(ruled or gives_up) and bool(longest_wait_ms(topology.nodes))
-
-
-def _is_said(source: Source) -> Column:
-    """Whether a row of a Delta table is what it said last of its key: what a comparison with the table goes by, readable or not."""
-    if source.delta is None:
-        return F.lit(False)
-    last = Window.partitionBy("key", F.col("attempt") > 0).orderBy(F.desc("offset"))
-    return (F.col("attempt") == 0) & F.col("value").isNotNull() & (F.row_number().over(last) == 1)
-
-
-def _is_live(source: Source) -> Column:
-    """Whether a row is what its key's row is after the last cycle."""
-    return (F.row_number().over(_newest_first(source, "k")) == 1) & F.col("v").isNotNull()
-
-
-def _deletes(source: Source, since: int | None) -> Column:
-    """Whether a row says that its key is gone, from a cycle on: of an older row that lies in a snapshot nothing else does."""
-    newest = (F.row_number().over(_newest_first(source, "k")) == 1) & F.col("v").isNull()
-    return F.lit(False) if since is None else newest & (F.col("_cycle") >= since)
-
-
-def _is_history(source: Source) -> Column:
-    """Whether a versioned table still looks at a row: it lies in its history, or is the one valid at its beginning."""
-    if source.history_ms is None:
-        return F.lit(False)
-    begins = F.max("event_time_ms").over(Window.partitionBy("partition")) - source.history_ms
-    within = F.col("event_time_ms") >= begins
-    by_time = _newest_first(source, "k", within, newest=("event_time_ms",))
-    return within | ((F.row_number().over(by_time) == 1) & F.col("v").isNotNull())
-
-
-def _newest_first(source: Source, *by: str | Column, newest: Sequence[str] = ()) -> WindowSpec:
-    order = (*newest, "_cycle", *snapshots.order_within(source))
-    return Window.partitionBy(*by).orderBy(*(F.desc(name) for name in order))
-
-
-def _cycle_of(source: Source, plans: Sequence[Plan]) -> Column:
-    own = [plan for plan in plans if plan.of(source.topic)]
-    return row_cycle(source.topic, own) if own else F.lit(None).cast("bigint")
-
-
-def _taken(source: Source, target: Plan, of: str = "") -> str:
-    """What the target took of a topic, as SQL."""
-    parts = [
-        f"({of}`attempt` > 0 AND {of}`seq` < {part.to_offset})"
-        if part.of_replays
-        else f"({of}`attempt` = 0 AND {of}`partition` = {part.partition} AND {of}`offset` < {part.to_offset})"
-        for part in target.of(source.topic)
-    ]
-    return " OR ".join(parts) or "false"
 
 
 def _portions(plans: Sequence[Plan]) -> list[int]:
