@@ -128,8 +128,8 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         "silver.clicks: city = '' would be read back as another value\nnothing of the cycle was published",
         where='output "silver.clicks"',
     ),
-    errors.UnwritableResult("registry_avro: amount: null is no int"),
     errors.BufferFull('suppress "latest": 10001 keys wait in task 3, max_records is 10000'),
+    errors.UnwritableResult("registry_avro: amount: null is no int"),
     errors.NotInQuarantine(
         "there is nothing to replay in the quarantine of page_views: of the records that match: 3 replayed"
     ),

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
 
+from lakestreams.deploy.parts import read_yaml
 from lakestreams.deploy.presets import TRIGGERS
-from lakestreams.deploy.read import Bundle, read_yaml
+from lakestreams.deploy.read import Bundle
 from lakestreams.errors import BundleInvalid, LakestreamsError
 from lakestreams.run.arguments import PACKAGE, READERS, pipeline_options, reader_parser
 from lakestreams.topology.durations import retention_ms, to_ms

@@ -57,8 +57,8 @@ def changes(pipeline: str, node: str, rows: DataFrame) -> DataFrame:
     every = rows.withColumn(KIND, F.when(F.col(ORPHAN), F.col(KIND)).otherwise(F.lit(TOMBSTONE))).select(
         F.lit(pipeline).alias("pipeline"),
         F.lit(node).alias("node"),
-        exact_json(F.col(KEY)).alias("key"),
-        exact_json(F.col("foreign_key")).alias("foreign_key"),
+        exact_json(F.col(KEY), nulls=True).alias("key"),
+        exact_json(F.col("foreign_key"), nulls=True).alias("foreign_key"),
         F.col(TIME).alias(EVENT_TIME),
         lineage().alias(LINEAGE),
     )

@@ -319,8 +319,8 @@ def _looked(spark: SparkSession, one: Look, pipeline: str, known: KnownTable | N
 def _is_still(table: Table, known: KnownTable, newest: Sequence[Commit], pipeline: str) -> bool:
     """Whether a folder's log alone tells that it is the table that the ledger knows.
 
-    Where it does not go back to its beginning, an append of the pipeline behind what the ledger knows tells it: a table that was
-    made anew meanwhile has a log that does.
+    Where it does not go back to its beginning, an append of the pipeline behind what the ledger knows tells it: the log of a table
+    that somebody has created again meanwhile does.
     """
     since = [one for one in newest if one.version > known.version]
     if table.path is None or any(not one.harmless and not one.ours for one in since):
