@@ -61,9 +61,10 @@ WRONG = """\
     given:
       - {to: Views, key: alice, value: '1', at: 0}
       - {to: Views, key: alice, value: null, at: 1}
-      - {to: Orders, key: 7, value: {total: 1}, at: 0}
+      - {to: Orders, key: 7, value: {total: 1, at: '2026-03-01T12:00:00.000007Z'}, at: 0}
     expect:
       numbers: [{key: alice, value: {page: 2}, at: 0}]
+      shipped: [{key: 7, value: {total: 1, at: '2026-03-01T12:00:00.000Z', tags: null, carrier: null}, at: 0}]
     refused: [{record: 1, code: NULL_VALUE}]
     table: {shipped: []}
 """
@@ -123,6 +124,8 @@ def test_cases_that_fail_say_how(spark, place):
     assert firsts == {
         "numbers": "expected 1 | got 1: first in row 1: value.page expected 2, got 1",
         "refused": "expected 1 | got 1: first in row 1: record expected 1, got 2",
+        "shipped": "expected 1 | got 1: first in row 1: value.at expected "
+        '"2026-03-01T12:00:00.000Z", got "2026-03-01T12:00:00.000007Z"',
         "table shipped": "expected 0 | got 1: row 1 is only in got",
     }
     text = runner.invoke(app, ["test", "-k", "WRONG", "tests/made.yml"])

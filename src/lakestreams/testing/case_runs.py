@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampNTZType, TimestampType
 
 from lakestreams.errors import LakestreamsError
+from lakestreams.formats.json_text import exact_json
 from lakestreams.operators.records import KEY, KIND, PLACE, TIME, VALUE
 from lakestreams.operators.workers import coded
 from lakestreams.testing.cases import Case, Suite
@@ -24,7 +27,7 @@ from lakestreams.testing.results import Refused, outputs, plain_key, refused
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-_AS_JSON: Final = {"ignoreNullFields": "false"}
+_MICROSECONDS: Final = re.compile(r"(\.\d{3})000(Z?)")  # of a time, if it has none
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,13 @@ def _compare(group: Sequence[Outcome], spark: SparkSession) -> None:
     else:
         results, unreadable = histories.step(pieces, keeps=False)
         firsts = _firsts(group)
-        rows = _rows(outputs(results, suite.topology.outputs))
+        frames = outputs(results, suite.topology.outputs)
+        rows = _rows(frames)
+        types = {name: {one: frame.schema[one].dataType for one in (KEY, VALUE)} for name, frame in frames.items()}
         found = {sink.name: [[] for _ in group] for sink in suite.topology.outputs}
         for row in rows:
             number = histories.piped[row["cycle"] - 1].history
-            found[row["output"]][number].append(_record(row, firsts[number]))
+            found[row["output"]][number].append(_record(row, types[row["output"]], firsts[number]))
         gone = [[] for _ in group]
         for one in refused(histories, [*results.rejected, *unreadable]):
             number = histories.piped[one.cause].history
@@ -137,8 +142,7 @@ def _rows(frames: Mapping[str, DataFrame]) -> Sequence[Row]:
     parts = [
         frame.select(
             F.lit(name).alias("output"),
-            F.to_json(KEY, _AS_JSON).alias(KEY),
-            F.to_json(VALUE, _AS_JSON).alias(VALUE),
+            *(exact_json(F.col(one), nulls=True).alias(one) for one in (KEY, VALUE)),
             *(TIME, KIND, PLACE, "cycle"),
         )
         for name, frame in frames.items()
@@ -147,9 +151,27 @@ def _rows(frames: Mapping[str, DataFrame]) -> Sequence[Row]:
     return sorted(found, key=lambda row: (row["cycle"], row[PLACE]))
 
 
-def _record(row: Row, first: int) -> Record:
-    key, value = (None if row[one] is None else json.loads(row[one], parse_float=Decimal) for one in (KEY, VALUE))
+def _record(row: Row, types: Mapping[str, DataType], first: int) -> Record:
+    key, value = (
+        None if row[one] is None else _as_told(json.loads(row[one], parse_float=Decimal), types[one])
+        for one in (KEY, VALUE)
+    )
     return Record(plain_key(key), value, row[TIME], row[KIND], row["cycle"] - 1 - first)
+
+
+def _as_told(value: Any, kind: DataType) -> Any:
+    """A value with its times as files tell them: milliseconds, and microseconds where it has any."""
+    if value is None:
+        return None
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        return _MICROSECONDS.sub(r"\1\2", value)
+    if isinstance(kind, StructType):
+        return {one.name: _as_told(value.get(one.name), one.dataType) for one in kind}
+    if isinstance(kind, ArrayType):
+        return [_as_told(one, kind.elementType) for one in value]
+    if isinstance(kind, MapType):
+        return {name: _as_told(one, kind.valueType) for name, one in value.items()}
+    return value
 
 
 # --- comparing -----------------------------------------------------------------------------------------------------
