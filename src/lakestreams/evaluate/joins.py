@@ -79,9 +79,13 @@ class Shapes(Lookups):
         told = {"old": old} if node.is_table else {}
         return self.scope_keys.undone(call(self, node, first(left), second(right), **told))
 
-    def without_absent_deletes(self, node: DropAbsentDeletes, table: TableSide) -> TableSide:
-        """A table without deletions of keys that have no row; the rows that it has are remembered as a join's are."""
-        table = self._remembered(node, "table", self.scope_keys.table(table))
+    def quiet(self, node: Node, table: TableSide) -> TableSide:
+        """A table without deletions of keys that have no row, such as those that a filter makes (Kafka's KTableFilter).
+
+        The rows that it has are remembered as a join's are; of a filter only if its input does not say what was before.
+        """
+        if isinstance(node, DropAbsentDeletes) or remembers_rows(node):
+            table = self._remembered(node, "table", self.scope_keys.table(table))
         return self.steps.drop_absent_deletes(table, self.since).each(self.scope_keys.undone)
 
     def repartition(self, node: Repartition, rows: DataFrame) -> DataFrame:
@@ -90,12 +94,6 @@ class Shapes(Lookups):
             return rows
         self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
         return rows.where(F.col(KEY).isNotNull())
-
-    def quiet(self, node: Node, table: TableSide) -> TableSide:
-        """A filtered table without the deletions of rows that did not pass before (Kafka's KTableFilter)."""
-        if remembers_rows(node):
-            table = self._remembered(node, "table", self.scope_keys.table(table))
-        return self.steps.drop_absent_deletes(table, self.since).each(self.scope_keys.undone)
 
     # --- one method a shape ------------------------------------------------------------------------------------------
 
@@ -125,18 +123,19 @@ class Shapes(Lookups):
         mine, other = self._with_reached(node, join, *new) if prunes else self._with_pasts(node, *new)
         shares = self._shares(node)
         reached = self._tops(mine, other, join) if join.ascending else None
-        both = stream_stream.clocked(mine, other, join, self.since, reached) if strict or self.keeps else None
-        if self.keeps:
+        keeps = self.inputs.keeps
+        both = stream_stream.clocked(mine, other, join, self.since, reached) if strict or keeps else None
+        if keeps:
             if prunes:
                 kept = self._retained(join, shares, *self._with_pasts(node, *new))
             else:
                 kept = self._retained(join, shares, mine, other, reached, both)
-            self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
-        if strict:
-            self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
-            if shares > 1 and both is not None:
-                past = list(self.retained.get(node.name, {}).values())
-                if node.name in self.pruned:
+            self._keep(node, left=kept[0], right=kept[1])
+        if strict and both is not None:
+            self._reject(node, "LATE", stream_stream.late(both, join, self.since), late_by(F.col(CLOSED)))
+            if shares > 1:
+                past = list(self.inputs.retained.get(node.name, {}).values())
+                if node.name in self.results.pruned:
                     past = [both.where(~is_new(self.since))]
                 join = replace(join, together=self._share_tasks(node, both, join.realm, past))
         return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
@@ -158,14 +157,11 @@ class Shapes(Lookups):
         if shares > 1 and join.ascending and not join.varies:
             reached = self._tops(left, right, join) if reached is None else reached
             # each side's table reads them: about as many as are stored
-            both = self._once(stream_stream.near_the_end(left, right, join, reached))
+            both = self.inputs.hold(stream_stream.near_the_end(left, right, join, reached))
         return stream_stream.retain(left, right, join, both)
 
     def _tops(self, left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
-        return self._once(stream_stream.tops(left, right, join, self.since))
-
-    def _once(self, rows: DataFrame) -> DataFrame:
-        return rows if self.hold is None else self.hold(rows)
+        return self.inputs.hold(stream_stream.tops(left, right, join, self.since))
 
     def _with_pasts(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
         return self._with_past(node, "left", left), self._with_past(node, "right", right)
@@ -174,14 +170,14 @@ class Shapes(Lookups):
         self, node: WindowedJoin, join: Windowed, left: DataFrame, right: DataFrame
     ) -> tuple[DataFrame, DataFrame]:
         """New rows with what they reach of the past, which is computed now, and how far the clocks have come."""
-        retained = self.retained.get(node.name, {})
+        retained = self.inputs.retained.get(node.name, {})
         if not retained.keys() >= {"left", "right"}:
             return self._with_pasts(node, left, right)
         past = retained["left"], retained["right"]
-        clocks = self.keep_past(f"{node.name} clocks", partial(pruning.last_clocks, past))
-        *sides, rows = pruning.prune((left, right), past, join, self.since, clocks, self.extract)
+        clocks = self.inputs.keep_past(f"{node.name} clocks", partial(pruning.last_clocks, past))
+        *sides, rows = pruning.prune((left, right), past, join, self.since, clocks, self.inputs.extract)
         if rows is not None:
-            self.pruned[node.name] = rows
+            self.results.pruned[node.name] = rows
         return sides[0], sides[1]
 
     def stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
@@ -215,9 +211,9 @@ class Shapes(Lookups):
         right = self._changes(node, "right", node.right, right)
         self.require_equal_keys(node, types(left.all(), FOREIGN_KEY), types(right.all(), KEY))
         if self._small_input(node):
-            left, right, rows = fk_pruning.prune(left, right, self.since, self.extract)
+            left, right, rows = fk_pruning.prune(left, right, self.since, self.inputs.extract)
             if rows is not None:
-                self.pruned[node.name] = rows
+                self.results.pruned[node.name] = rows
         return fk_table_table.execute(
             left,
             right,
@@ -248,11 +244,12 @@ class Shapes(Lookups):
         )
 
     def _times(self, node: WindowedJoin) -> tuple[int | PerTask, int | PerTask, int | PerTask]:
-        own = self.scopes.times.get(node.name) if self.scopes is not None else None
-        if own is None or self.scopes is None:
+        scopes = self.inputs.scopes
+        if scopes is None or node.name not in scopes.times:
             return node.before_ms, node.after_ms, node.grace_ms
+        own = scopes.times[node.name]
         before, after, grace = (
-            PerTask({history: times[place] for history, times in own.items()}, self.scopes.stride) for place in range(3)
+            PerTask({history: times[place] for history, times in own.items()}, scopes.stride) for place in range(3)
         )
         return before, after, grace
 

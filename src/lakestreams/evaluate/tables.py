@@ -34,9 +34,7 @@ from lakestreams.topology.graph import (
     follows_partitions,
     is_multi_row,
     key_source,
-    multiplies,
     reports_each_change_once,
-    sources_of,
 )
 from lakestreams.topology.kinds import WINDOW_COLUMNS
 
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _GROUPED, _COUNT, _PRESENT = "given", "count", "_there"
-# New records in one call: their keys fit a broadcast, whatever they are.
+# Up to so many new records in one call the past is best filtered by their keys first: these fit a broadcast, whatever they are.
 _SMALL_INPUT = 100_000
 
 
@@ -83,13 +81,11 @@ class Derived(Sides):
             adds_and_subtracts, grouping, members = self._of_table(node, parent)
         else:
             (adds_and_subtracts, grouping), members = self._of_stream(node, parent), None
-        groups = self.retained.get(node.name, {}).get("groups")
-        if self.keeps:
-            self._keep(
-                node,
-                groups=self._open(node, aggregations.retain(adds_and_subtracts, groups, grouping, members=members)),
-            )
-        if groups is not None and self._small_input(node):
+        groups = self._past(node, "groups")
+        if self.inputs.keeps:
+            kept = aggregations.retain(adds_and_subtracts, groups, grouping, members=members)
+            self._keep(node, groups=self._open(node, kept))
+        if groups is not None and self._new_rows(node) <= _SMALL_INPUT:
             groups = aggregations.prune(groups, adds_and_subtracts)
         rows = aggregations.execute(adds_and_subtracts, groups, grouping, self.since, members=members, with_old=old)
         return TableSide(None, self.scope_keys.undone(rows))
@@ -105,9 +101,8 @@ class Derived(Sides):
         updates = self.tasks.of_rows(
             node, node.parent, rows, but=() if node.parent.key_windows is None else WINDOW_COLUMNS
         )
-        past = self.retained.get(node.name, {})
-        buffered, clocks, shares = past.get("buffer"), past.get("clocks"), self._shares(node)
-        if self.keeps:
+        buffered, clocks, shares = self._past(node, "buffer"), self._past(node, "clocks"), self._shares(node)
+        if self.inputs.keeps:
             waits = suppress.retain(updates, buffered, clocks, hold, shares=shares)
             self._keep(node, buffer=waits, clocks=suppress.last_clocks(updates, clocks))
         out = suppress.execute(updates, buffered, clocks, hold, self.since, shares=shares)
@@ -133,12 +128,12 @@ class Derived(Sides):
             raise InvalidExpression(message, hint="give it another key before: select_key, group_by", where=where(node))
         follows = follows_partitions(node.parent)
         moves = F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"]) if follows else F.col(TIME)
-        clocks = self.retained.get(node.name, {}).get("clocks")
+        clocks = self._past(node, "clocks")
         names_before = rows.columns
         timed = self._with_ticks(node, node.parent, rows)
         tasked = self.tasks.of_rows(node, node.parent, timed).withColumn(MOVES, moves)
         clocked = windowed.with_clock(self.scope_keys.undone(tasked), clocks, self.since, ascending=follows)
-        if self.keeps:
+        if self.inputs.keeps:
             self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
         if timed is not rows:
             clocked = clocked.where(~is_tick())
@@ -150,16 +145,18 @@ class Derived(Sides):
 
     def _open(self, node: Aggregate, groups: DataFrame) -> DataFrame:
         """The groups that can still change; histories that share a job keep all of theirs."""
-        if node.windows is None or self.scopes is not None:
+        if node.windows is None or self.inputs.scopes is not None:
             return groups
         if key_source(node.parent) is None:  # then a key has one task
             own = F.struct(*(F.col(KEY)[name].alias(name) for name in names(groups, KEY) if name not in WINDOW_COLUMNS))
             hashed = groups.withColumn("own_key", own)
             groups = hashed.withColumn(TASK, partition_of(hashed, "own_key", self.tasks.count(node))).drop("own_key")
-        return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self.tasks.realm(node))
+        return windowed.open_groups(
+            groups, self.results.kept[node.name]["clocks"], node.windows, self.tasks.realm(node)
+        )
 
     def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
-        side, small_input = self._changes(node, "table", node.parent, table), self._small_input(node)
+        side, few = self._changes(node, "table", node.parent, table), self._new_rows(node) <= _SMALL_INPUT
         rows = TableSide(
             None if side.state is None else side.state.withColumn(group_members.SETTLED, F.lit(True)),
             None if side.changes is None else side.changes.withColumn(group_members.SETTLED, F.lit(False)),
@@ -169,21 +166,12 @@ class Derived(Sides):
         if told and not grouping.looks_at_members:
             _, known = self._grouped(node, grouped.where(is_new(self.since)), OLD, changes.OUT_KEY, changes.OUT)
         else:
-            known = changes.with_before(changes.of_changed_keys(grouped, self.since) if small_input else grouped)
+            known = changes.with_before(changes.of_changed_keys(grouped, self.since) if few else grouped)
         adds_and_subtracts, members = changes.adds_and_subtracts(known, self.since), None
         if grouping.looks_at_members:
-            had = group_members.of_touched_groups(grouped, adds_and_subtracts, self.since) if small_input else grouped
+            had = group_members.of_touched_groups(grouped, adds_and_subtracts, self.since) if few else grouped
             members = group_members.members(had, self.since)
         return adds_and_subtracts, grouping, members
-
-    def _small_input(self, node: Aggregate) -> bool:
-        """Whether what is new is known to be few, so that the past is best filtered by its keys first."""
-        if multiplies(node.parent):
-            return False  # one record may become any number of rows
-        new = [
-            (self.counts if source.kind == "stream" else self.changes).get(source.name) for source in sources_of(node)
-        ]
-        return None not in new and sum(one or 0 for one in new) <= _SMALL_INPUT
 
     def _grouped(
         self, node: Aggregate, rows: DataFrame, value: str, key_as: str, as_name: str
@@ -199,7 +187,7 @@ class Derived(Sides):
         grouping, rows = self._parts(
             node, rows, self.steps.fields(node.parent.name, rows, node, key_as, _GROUPED), _GROUPED, as_name
         )
-        if self.scopes is not None:
+        if self.inputs.scopes is not None:
             rows = self.scope_keys.column(rows, key_as)
         return grouping, rows.drop(_GROUPED)
 
@@ -267,9 +255,6 @@ class Derived(Sides):
             message = f"the function returned {aggregators!r}, not a dict of name to aggregator"
             raise InvalidExpression(message, hint='return {"total": agg.sum(row.amount), ...}', where=where(node))
         return made
-
-    def _keep(self, node: Aggregate | Suppress, **frames: DataFrame) -> None:
-        self.kept.setdefault(node.name, {}).update(frames)
 
 
 def _hold(node: Suppress) -> Hold:

@@ -17,10 +17,9 @@ from pyspark.sql.types import StructType
 
 from lakestreams.errors import InvalidExpression, LakestreamsError
 from lakestreams.evaluate import outputs
-from lakestreams.evaluate.inputs import Inputs, Results
+from lakestreams.evaluate.inputs import EXPECTATION, ROW, RULES, Inputs, Rejected, Results
 from lakestreams.evaluate.joins import Shapes, stream_side
 from lakestreams.evaluate.registry import OPERATORS, Calls
-from lakestreams.evaluate.sides import EXPECTATION, ROW, RULES, Rejected
 from lakestreams.evaluate.stateless import Steps, kinds, names, paths, require_columns, where
 from lakestreams.evaluate.tables import Derived
 from lakestreams.expectations import judging, outcomes
@@ -127,12 +126,7 @@ class _Walk:
         self.faults: list[LakestreamsError] = []
         self._steps = Steps(topology.nodes, self.faults)
         self._orphans: dict[str, DataFrame] = {}
-        given = (
-            topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
-            inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
-            inputs.fewer, inputs.retained_rows, inputs.counted, inputs.hold, inputs.keep_past, inputs.extract,
-            self._results.pruned, inputs.homes,
-        )  # fmt: skip
+        given = topology, self._steps, inputs, self._results
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._quiet = quiet_filters(topology.nodes)
         readers = [node for node in topology.nodes if node.reads_old or node.name in self._quiet]

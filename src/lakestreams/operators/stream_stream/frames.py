@@ -122,12 +122,11 @@ def clocked(
     return with_clocks(both_sides(left, right, join), join, since, reached)
 
 
-def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, both: DataFrame | None = None) -> DataFrame:
+def late(both: DataFrame, join: Windowed, since: int) -> DataFrame:
     """The new records that come too late under the rules `strict`: `arm, o, n, ts, contributors, clock, closed`.
 
-    `closed` is when their window closed, ms. `both` is what `clocked` has made of left and right.
+    `closed` is when their window closed, ms. `both` is what `clocked` has made of both sides.
     """
-    both = clocked(left, right, join, since) if both is None else both
     return both.where(is_new(since) & F.col(PART) & (close(join) < F.col(CLOCK))).select(
         ARM, ORDER, PLACE, TIME, CONTRIBUTORS, CLOCK, close(join).alias(CLOSED)
     )
