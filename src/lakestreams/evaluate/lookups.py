@@ -14,11 +14,11 @@ from lakestreams.operators.records import KEY, ORDER, TASK
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
 from lakestreams.operators.stream_table_as_of import grace
-from lakestreams.operators.stream_table_as_of.options import AsOf
+from lakestreams.operators.stream_table_as_of.frames import AsOf
 from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.stream_table_wait.options import WaitOptions
 from lakestreams.operators.versioned_table import frames as versioned
-from lakestreams.operators.versioned_table.options import Versioned
+from lakestreams.operators.versioned_table.frames import Versioned
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOSED
 from lakestreams.topology.graph import is_multi_row, key_source, overlap_of, sources_of

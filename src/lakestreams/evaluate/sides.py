@@ -33,11 +33,10 @@ from lakestreams.operators.records import (
     TIME,
     VALUE,
     is_new,
-    key_types_differ,
 )
 from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.versioned_table import frames as versioned
-from lakestreams.operators.versioned_table.options import Versioned
+from lakestreams.operators.versioned_table.frames import Versioned
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOCK, MOVES, PerTask
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
@@ -96,11 +95,14 @@ class Sides:
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
         """Refuses keys whose types can never be equal.
 
+        Args:
+            left, right: the SQL types of the key's columns, in order.
+
         Raises:
             KeyTypeMismatch: naming both sides and their types.
         """
-        wrong = key_types_differ(left, right)
-        if wrong is not None:
+        if left != right:
+            wrong = f"left key ({', '.join(left)}) against right key ({', '.join(right)})"
             message = f'KeyTypeMismatch {{ left = "{node.left.name}", right = "{node.right.name}" }}: {wrong}'
             raise KeyTypeMismatch(message, where=where(node))
 

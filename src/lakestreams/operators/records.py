@@ -123,12 +123,11 @@ def ticks(moves: DataFrame, like: DataFrame) -> DataFrame:
     """Rows that move clocks and are nothing else: without key and value, of the kind `tick`.
 
     Args:
-        moves: columns `ts` and `o`, one row a topic-partition whose clock goes on.
-        like: a records frame, perhaps with more columns; these are null.
+        moves: columns `ts` and `o`, one row a topic-partition whose clock goes on; and perhaps more of a frame's columns.
+        like: a records frame, perhaps with more columns; these are null unless `moves` has them.
     """
     given = {
-        TIME: F.col(TIME),
-        ORDER: F.col(ORDER),
+        **{name: F.col(name) for name in moves.columns},
         PLACE: F.lit(_AFTER_ALL),
         KIND: F.lit(TICK),
         CONTRIBUTORS: F.array().cast(like.schema[CONTRIBUTORS].dataType),
@@ -195,14 +194,3 @@ def key_columns(frame: DataFrame, name: str = KEY) -> list[Column]:
     """The columns of a key struct."""
     fields = frame.schema[name].dataType.fields  # type: ignore[attr-defined]
     return [F.col(name)[field.name] for field in fields]
-
-
-def key_types_differ(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
-    """Why keys of these types can never be equal, or None.
-
-    Args:
-        left_key, right_key: the SQL types of the key's columns, in order.
-    """
-    if list(left_key) == list(right_key):
-        return None
-    return f"left key ({', '.join(left_key)}) against right key ({', '.join(right_key)})"

@@ -15,18 +15,16 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators.clocks import CARRIED, REACHED
 from lakestreams.operators.records import (
-    CONTRIBUTORS,
     KEY,
-    KIND,
     ORDER,
-    PLACE,
+    ORDER_TYPE,
     STREAM_SIDE,
     TASK,
-    TICK,
     TIME,
     VALUE,
     Extract,
     known_sum,
+    ticks,
 )
 from lakestreams.operators.windows import CLOCK, HORIZON, MOVES, Windowed, close
 
@@ -104,22 +102,10 @@ def clock_rows(clocks: DataFrame, like: DataFrame, since: int) -> DataFrame:
         like: what is retained of a side: the columns wanted.
         since: the first new cycle.
     """
-    order = {
-        "cycle": F.lit(since - 1), "stream_time_ms": F.col(_LAST) + 1, "side": F.lit(STREAM_SIDE), "source": F.lit(""),
-        "partition": F.lit(0), "offset": F.lit(0), "attempt": F.lit(0),
-    }  # fmt: skip
-    fields = like.schema[ORDER].dataType.fields  # type: ignore[attr-defined]
-    columns = {
-        TIME: F.col(CLOCK),
-        ORDER: F.struct(*(order[one.name].cast(one.dataType).alias(one.name) for one in fields)),
-        PLACE: F.lit(0),
-        KIND: F.lit(TICK),
-        CONTRIBUTORS: F.array().cast(like.schema[CONTRIBUTORS].dataType),
-        **{name: F.col(name) for name in (TASK, CLOCK, HORIZON)},
-    }
-    return clocks.select(
-        *(columns.get(one.name, F.lit(None).cast(one.dataType)).alias(one.name) for one in like.schema.fields)
-    )
+    # the fields of an order, from the cycle to the attempt
+    order = F.struct(F.lit(since - 1), F.col(_LAST) + 1, F.lit(STREAM_SIDE), F.lit(""), F.lit(0), F.lit(0), F.lit(0))
+    moves = {TIME: F.col(CLOCK), ORDER: order.cast(ORDER_TYPE)}
+    return ticks(clocks.withColumns(moves).drop(_LAST), like)
 
 
 def _union(frames: Pair) -> DataFrame:

@@ -12,6 +12,7 @@ one later.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,11 +41,27 @@ from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.operators.versioned_table.options import Versioned
     from lakestreams.operators.workers import Step
 
 _REALM, _STORE_TIME, _ASKED = "realm", "store_time", "asked"
 _LONGEST = 1 << 60
+
+
+@dataclass(frozen=True)
+class Versioned:
+    """A store's history, and how the table's rows lie.
+
+    Attributes:
+        history: how far lookups reach back; ms, or an expression over `task`, which lets many tables share a job.
+        realm: how many tasks there are, 0 to realm - 1; of many tables that share a job, each has so many.
+        shares: how many Python workers the rows need.
+        together: whether versions of equal keys, and what looks them up, always lie in one task.
+    """
+
+    history: int | Column
+    realm: int = 1
+    shares: int = 1
+    together: bool = False
 
 
 def latest_only(rows: DataFrame, table: Versioned) -> DataFrame:
