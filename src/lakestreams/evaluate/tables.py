@@ -13,11 +13,12 @@ from lakestreams.errors import InvalidExpression
 from lakestreams.evaluate.scopes import own_key_names
 from lakestreams.evaluate.sides import Sides, late_by
 from lakestreams.evaluate.stateless import column, names, where
+from lakestreams.operators import versions
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
-from lakestreams.operators.aggregate.grouping import Grouping, validate
-from lakestreams.operators.aggregate.part import Part
+from lakestreams.operators.aggregate.columns import validate
+from lakestreams.operators.aggregate.grouping import Grouping, Part
 from lakestreams.operators.nullability import nullable
 from lakestreams.operators.records import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new, is_tick
 from lakestreams.operators.suppress import frames as suppress
@@ -86,7 +87,7 @@ class Derived(Sides):
             kept = aggregations.retain(adds_and_subtracts, groups, grouping, members=members)
             self._keep(node, groups=self._open(node, kept))
         if groups is not None and self._new_rows(node) <= _SMALL_INPUT:
-            groups = aggregations.prune(groups, adds_and_subtracts)
+            groups = versions.of_keys(groups, adds_and_subtracts)  # untouched groups stay as they were
         rows = aggregations.execute(adds_and_subtracts, groups, grouping, self.since, members=members, with_old=old)
         return TableSide(None, self.scope_keys.undone(rows))
 
@@ -162,11 +163,12 @@ class Derived(Sides):
             None if side.changes is None else side.changes.withColumn(group_members.SETTLED, F.lit(False)),
         ).all()
         grouping, grouped = self._grouped(node, rows, VALUE, changes.INTO_KEY, changes.INTO)
+        new = grouped.where(is_new(self.since))
         told = OLD in rows.columns and reports_each_change_once(node.parent, self.topology.nodes)
         if told and not grouping.looks_at_members:
-            _, known = self._grouped(node, grouped.where(is_new(self.since)), OLD, changes.OUT_KEY, changes.OUT)
+            _, known = self._grouped(node, new, OLD, changes.OUT_KEY, changes.OUT)
         else:
-            known = changes.with_before(changes.of_changed_keys(grouped, self.since) if few else grouped)
+            known = changes.with_before(versions.of_keys(grouped, new) if few else grouped)
         adds_and_subtracts, members = changes.adds_and_subtracts(known, self.since), None
         if grouping.looks_at_members:
             had = group_members.of_touched_groups(grouped, adds_and_subtracts, self.since) if few else grouped

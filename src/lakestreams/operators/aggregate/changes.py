@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.operators import versions
 from lakestreams.operators.records import BY_KEY, CONTRIBUTORS, KEY, KEY_HASH, KIND, ORDER, PLACE, TIME, hashed, is_new
 
 if TYPE_CHECKING:
@@ -30,7 +29,11 @@ _BEFORE, _HALF = "before", "half"
 
 
 def with_before(grouped: DataFrame) -> DataFrame:
-    """A grouped frame of all rows, past ones too, with what each row's key was before it: one exchange, one sort."""
+    """A grouped frame, past rows too, with what each row's key was before it: one exchange, one sort.
+
+    Args:
+        grouped: all rows, or all of the keys that something new changes.
+    """
     in_order = Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE)
     before = F.lag(F.struct(INTO_KEY, INTO)).over(in_order)
     return (
@@ -39,15 +42,6 @@ def with_before(grouped: DataFrame) -> DataFrame:
         .drop(KEY_HASH)
         .select("*", F.col(_BEFORE)[INTO_KEY].alias(OUT_KEY), F.col(_BEFORE)[INTO].alias(OUT))
     )
-
-
-def of_changed_keys(rows: DataFrame, since: int) -> DataFrame:
-    """A table's rows, those of keys that nothing new changes left out.
-
-    Worth it when the changes are few: their keys are broadcast, and the past is filtered where it lies. Enough for
-    `with_before` and `halves`.
-    """
-    return versions.among(rows, KEY, versions.wanted(rows.where(is_new(since)), KEY))
 
 
 def adds_and_subtracts(grouped: DataFrame, since: int) -> DataFrame:

@@ -1,6 +1,6 @@
 """The columns of an aggregate, one by one: what each adds up over a group's rows, and what its value is.
 
-Internal to `aggregations`. Sums run on in the order, so that those of doubles do not depend on how the input was cut.
+Internal to this folder. Sums run on in the order, so that those of doubles do not depend on how the input was cut.
 Of a stream extremes, last values and lists run on too; of a table they are what `members` says.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
     from pyspark.sql.window import WindowSpec
 
-    from lakestreams.operators.aggregate.part import Part
+    from lakestreams.operators.aggregate.grouping import Grouping, Part
 
 ACC = "acc"  # what is added up
 ROWS: Final = "rows"  # of it: how many records the group has
@@ -40,14 +40,17 @@ _MOST_DIGITS = 38
 _DIGITS = 27  # of a decimal that can be added up and taken off again in 38
 
 
-def wrong(part: Part, types: StructType, *, of_table: bool) -> str | None:
-    """Why a part cannot be made of values of these types, or None.
+def validate(types: StructType, grouping: Grouping) -> str | None:
+    """Why an aggregation's parts cannot be made of values of these types, or None.
 
     Args:
-        part: the part.
-        types: a field for each part that has values.
-        of_table: whether values leave groups, too.
+        types: those of `into`, a field for each part that has values.
     """
+    wrong = (_wrong(part, types, of_table=grouping.of_table) for part in grouping.parts)
+    return next(filter(None, wrong), None)
+
+
+def _wrong(part: Part, types: StructType, *, of_table: bool) -> str | None:
     of = None if part.kind == "count" else types[part.name].dataType
     if part.kind in ("sum", "avg") and not isinstance(of, (*_WHOLE, DecimalType, FloatType, DoubleType)):
         return f"{part.kind} of {part.name}: {of.simpleString() if of else 'nothing'} is no number"

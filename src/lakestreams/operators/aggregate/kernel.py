@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.operators import versions
 from lakestreams.operators.aggregate import columns as parts
 from lakestreams.operators.aggregate import group_rows as of_members
 from lakestreams.operators.aggregate.changes import INTO, OUT
 from lakestreams.operators.aggregate.columns import ACC, FOLDS, ROWS, Running
 from lakestreams.operators.aggregate.folding import SO_FAR, folded
-from lakestreams.operators.aggregate.grouping import Grouping
+from lakestreams.operators.aggregate.grouping import LOOK_AT_MEMBERS, Grouping
 from lakestreams.operators.records import (
     BY_KEY,
     CONTRIBUTORS,
@@ -76,7 +75,7 @@ def execute(
         adds_and_subtracts: what enters and leaves (see `changes`), new rows only; of a stream nothing leaves.
         groups: what the groups of the past were, at least those that are touched.
         since: the first new cycle.
-        members: of a table the rows that its groups have (see `changes.members`), where the options look at them.
+        members: of a table the rows that its groups have (`group_rows.members`), where the options look at them.
         with_old: whether the result says in `old` what the row was before.
 
     Returns:
@@ -117,14 +116,6 @@ def retain(
     elif grouping.may_vanish:
         last = last.where(F.col(VALUE).isNotNull())
     return last.select(*GROUP_COLUMNS)
-
-
-def prune(groups: DataFrame, adds_and_subtracts: DataFrame) -> DataFrame:
-    """The groups that the changes touch: their keys are broadcast, the groups filtered where they lie.
-
-    Worth it when the changes are few compared with the groups; untouched groups stay as they were.
-    """
-    return versions.among(groups, KEY, versions.wanted(adds_and_subtracts, KEY))
 
 
 def explain(grouping: Grouping) -> str:
@@ -170,7 +161,7 @@ def _folded(
         if members is None:
             msg = "these aggregates of a table need its rows"
             raise ValueError(msg)
-        rows = of_members.met(rows, members, [part for part in grouping.parts if part.kind in of_members.KINDS])
+        rows = of_members.met(rows, members, [part for part in grouping.parts if part.kind in LOOK_AT_MEMBERS])
     so_far = Window.partitionBy(*by).orderBy(ORDER, PLACE).rowsBetween(*_SO_FAR)
     types_of = {field.name: field.dataType for field in adds_and_subtracts.schema[INTO].dataType.fields}  # type: ignore[attr-defined]
     running = Running(past, groups is not None, so_far, leaves=grouping.of_table)

@@ -37,7 +37,7 @@ def with_clock(rows: DataFrame, clocks: DataFrame | None, since: int, *, ascendi
         rows: a records frame with `task` and `moves`, what a row moves its task's clock to.
         clocks: the clocks of the past, as `last_clocks` left them; or None.
         since: the first new cycle.
-        ascending: whether every row moves its task's clock to its own stream time (see `joins.clocks`).
+        ascending: whether every row moves its task's clock to its own stream time (see `operators.clocks`).
     """
     rows = rows.withColumn(CLOCK, F.lit(None).cast("bigint"))
     if clocks is not None:
