@@ -35,7 +35,7 @@ from lakestreams.operators.records import (
     lean_contributors,
 )
 from lakestreams.operators.stream_stream import worker
-from lakestreams.operators.stream_stream.worker import TICK, Options
+from lakestreams.operators.stream_stream.worker import TICK
 from lakestreams.operators.windows import (
     ARM,
     AT,
@@ -88,15 +88,15 @@ def execute(
     Returns:
         Records columns with the left value in `v`, the right key and value in `rk` and `rv`; a missing side is null.
     """
-    options = Options.of(join, since)
     require_comparable_keys(left)
     if shares > 1 and not join.together:
         both = clocked(left, right, join, since) if both is None else both
-        found = _by_key(_known(both), join, options, shares)
+        # rows whose clocks are known move them no further
+        found = _by_key(both.withColumn(MOVES, F.col(CLOCK)), join, since, shares)
     else:
         given = _kernel_input(both_sides(left, right, join), join)
         by = by_task(join.realm) if shares > 1 else ()
-        found = in_workers(given, partial(worker.joined, options), results_type(given), *by)
+        found = in_workers(given, partial(worker.joined, join, since), results_type(given), *by)
     several = join.multi_row or join.overlap != "none"
     return as_records(found, right.schema[KEY].dataType, several=several)
 
@@ -237,32 +237,20 @@ def _reach(join: Windowed) -> Column:
 # --- what the kernel is given ----------------------------------------------------------------------------------------
 
 
-def _by_key(both: DataFrame, join: Windowed, options: Options, shares: int) -> DataFrame:
+def _by_key(both: DataFrame, join: Windowed, since: int, shares: int) -> DataFrame:
     """Pairs by key; then, by task, what time alone lets out: it waits there next to the places and clocks of all rows."""
     given = _kernel_input(both, join)
     results, by = results_type(given), F.when(F.col(KEY).isNotNull(), F.xxhash64(KEY)).otherwise(F.col(TASK))
-    found = in_workers(given, partial(worker.met, options), results, by, shares)
+    found = in_workers(given, partial(worker.met, join, since), results, by, shares)
     if not join.outer_sides or join.emit == "eager":
         return found
-    waiting = in_workers(given, partial(worker.waiting, options), given.schema, by, shares)
-    steps = both.where(is_new(options.since) | (F.col(CLOCK) == F.col(CARRIED)))
+    waiting = in_workers(given, partial(worker.waiting, join, since), given.schema, by, shares)
+    steps = both.where(is_new(since) | (F.col(CLOCK) == F.col(CARRIED)))
     nothing = {
         name: F.lit(None).cast(given.schema[name].dataType) for name in (KEY, LEFT_VALUE, RIGHT_VALUE, CONTRIBUTORS)
     }
     together = waiting.unionByName(_kernel_input(steps, join).withColumns(nothing))
-    return found.unionByName(
-        in_workers(
-            together,
-            partial(worker.let_out, options),
-            results,
-            *by_task(join.realm),
-        )
-    )
-
-
-def _known(both: DataFrame) -> DataFrame:
-    """Rows whose clocks are known: they move them no further."""
-    return both.withColumn(MOVES, F.col(CLOCK))
+    return found.unionByName(in_workers(together, partial(worker.let_out, join, since), results, *by_task(join.realm)))
 
 
 def _kernel_input(rows: DataFrame, join: Windowed) -> DataFrame:

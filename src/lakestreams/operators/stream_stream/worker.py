@@ -1,13 +1,13 @@
 """Windowed stream-stream join in a Python worker: Arrow columns to the kernel's arrays, its results to columns.
 
-No session and no frame is known here; functions take the columns of `frames` and give batches.
+No session and no frame is known here; functions take the join's options, the first new cycle (`since`) and the columns of
+`frames`, and give batches.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -39,38 +39,6 @@ if TYPE_CHECKING:
 TICK: Final = "tick"  # whether a row only moves clocks
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a worker gets.
-
-    Attributes:
-        window: the join's options; the times are columns if they vary.
-        since: the first new cycle.
-        realm: how many tasks share a history.
-        right_first, interleaved: the order of rows that one source record has on both sides.
-    """
-
-    window: Window
-    since: int
-    varies: bool
-    realm: int
-    right_first: bool
-    interleaved: bool
-
-    @classmethod
-    def of(cls, join: Windowed, since: int) -> Options:
-        """Those of a join."""
-        times = (0, 0, 0) if join.varies else (join.before, join.after, join.grace)
-        window = Window(
-            *times,  # type: ignore[arg-type]
-            outer=(LEFT in join.outer_sides, RIGHT in join.outer_sides),
-            kafka=join.rules == "kafka",
-            eager=join.emit == "eager",
-            in_memory=join.store == "in_memory",
-        )
-        return cls(window, since, join.varies, join.realm, join.overlap == "right_first", join.interleaved)
-
-
 class _Share:
     """Rows, in their order and as they came.
 
@@ -80,17 +48,14 @@ class _Share:
         sizes: about how many bytes each row has, by its number.
     """
 
-    def __init__(self, options: Options, columns: Columns) -> None:
-        self._options = options
+    def __init__(self, join: Windowed, since: int, columns: Columns) -> None:
+        self._join = join
         rank, place = self._rank(columns[ARM]), arrays.ints(columns[PLACE])
-        turns = (place, rank) if options.interleaved else (rank, place)
+        turns = (place, rank) if join.interleaved else (rank, place)
         self._numbers = np.append(arrays.total_order(columns[ORDER], *turns), MISSING)  # the last one of none
         self.order = self._numbers[:-1]
-        self.window = options.window
-        if options.varies:
-            before, after, grace = (self._ints(columns[name]) for name in TIMES)
-            self.window = replace(options.window, before=before, after=after, grace=grace)
-        self.rows = self._rows(columns)
+        self.window = self._window(columns)
+        self.rows = self._rows(since, columns)
         self._columns = {
             name: columns[name] for name in (KEY, LEFT_VALUE, RIGHT_VALUE, ORDER, CONTRIBUTORS, ARM, PLACE)
         }
@@ -113,7 +78,20 @@ class _Share:
             return np.broadcast_to(np.int64(null), len(self.order))
         return arrays.as_one(arrays.ints(column, null)[self.order])
 
-    def _rows(self, columns: Columns) -> Rows:
+    def _window(self, columns: Columns) -> Window:
+        join = self._join
+        before, after, grace = (self._ints(columns[name]) if join.varies else getattr(join, name) for name in TIMES)
+        return Window(
+            before,
+            after,
+            grace,
+            outer=(LEFT in join.outer_sides, RIGHT in join.outer_sides),
+            kafka=join.rules == "kafka",
+            eager=join.emit == "eager",
+            in_memory=join.store == "in_memory",
+        )
+
+    def _rows(self, since: int, columns: Columns) -> Rows:
         arm, task = self._ints(columns[ARM]).astype(np.int8), self._ints(columns[TASK])
         values = (arrays.valid(columns[name])[self.order] for name in (LEFT_VALUE, RIGHT_VALUE))
         return Rows(
@@ -123,9 +101,9 @@ class _Share:
             time=self._ints(columns[TIME]),
             moves=self._ints(columns[MOVES]),
             task=task,
-            history=arrays.as_one(task // self._options.realm),
+            history=arrays.as_one(task // self._join.realm),
             tick=self._ints(columns[TICK]) > 0,
-            new=arrays.ints(columns[ORDER].field("cycle"))[self.order] >= self._options.since,
+            new=arrays.ints(columns[ORDER].field("cycle"))[self.order] >= since,
             left_time=self._ints(columns.get(LEFT_TIME), NOTHING),
             right_time=self._ints(columns.get(RIGHT_TIME), NOTHING),
             horizon=self._ints(columns.get(HORIZON), NOTHING),
@@ -133,13 +111,13 @@ class _Share:
 
     def _rank(self, arm: Any) -> Ints:
         """Which of its sides comes first where a source record is on both."""
-        return 1 - arrays.ints(arm) if self._options.right_first else arrays.ints(arm)
+        return 1 - arrays.ints(arm) if self._join.overlap == "right_first" else arrays.ints(arm)
 
     def _turns(self, numbers: Ints) -> Ints:
         """The turns of rows among those of their source records."""
         arm, place = (self._columns[name].take(pa.array(numbers)) for name in (ARM, PLACE))
         rank, place = self._rank(arm), arrays.ints(place)
-        return place * 2 + rank if self._options.interleaved else (rank << 32) + place
+        return place * 2 + rank if self._join.interleaved else (rank << 32) + place
 
     def _batch(self, left: Ints, right: Ints, trigger: Ints, place: Ints) -> Any:
         """Results of records at these places."""
@@ -161,16 +139,16 @@ class _Share:
         return pa.RecordBatch.from_pydict(made)
 
 
-def joined(options: Options, columns: Columns) -> Iterator[Any]:
+def joined(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """All results of rows that share tasks."""
-    share = _Share(options, columns)
+    share = _Share(join, since, columns)
     del columns  # what no result needs is free from here on
     yield from share.results(kernel.match(share.rows, share.window, share.ranks))
 
 
-def met(options: Options, columns: Columns) -> Iterator[Any]:
+def met(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """Of rows that share keys and bring their clocks: the results that wait for nothing."""
-    share = _Share(options, columns)
+    share = _Share(join, since, columns)
     del columns
     rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
     yield from share.results(kernel.pairs(rows, judged, window))
@@ -178,9 +156,9 @@ def met(options: Options, columns: Columns) -> Iterator[Any]:
     yield from share.results(iter([kernel.alone(rows, hurries, hurries, np.zeros_like(hurries))]))
 
 
-def waiting(options: Options, columns: Columns) -> Iterator[Any]:
+def waiting(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """Of rows that share keys and bring their clocks: those that wait for time to let them out, as they came."""
-    share = _Share(options, columns)
+    share = _Share(join, since, columns)
     rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
     deque(kernel.pairs(rows, judged, window), maxlen=0)
     _, waits = kernel.unpaired(rows, judged, window)
@@ -190,9 +168,9 @@ def waiting(options: Options, columns: Columns) -> Iterator[Any]:
         yield pa.RecordBatch.from_pydict(made)
 
 
-def let_out(options: Options, columns: Columns) -> Iterator[Any]:
+def let_out(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """Of rows that share tasks: the results of those that wait; all others have lost key and value."""
-    share = _Share(options, columns)
+    share = _Share(join, since, columns)
     del columns
     rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
     yield from share.results(iter([kernel.closed(rows, judged, window, np.flatnonzero(judged.taking), share.ranks)]))

@@ -138,7 +138,7 @@ def retain(sides: StreamAndTable, join: WaitOptions, since: int) -> DataFrame:
     state = (
         None if sides.state is None else sides.state.withColumn(VALUE, F.when(F.col(VALUE).isNotNull(), F.lit(True)))
     )
-    step = partial(worker.looking_out, Options.of(join, since))
+    step = partial(worker.looking_out, Options(join, since, since))
     waiting = _through_workers(both.withColumn(RIGHT_VALUE, is_there), state, step, schema, join, since)
     carried = [name for name in KEPT if name not in (KEY, LEFT_VALUE, KIND, TASK, CLOCK)]
     last = both.groupBy(TASK).agg(F.max_by(F.struct(*carried), AT).alias("last"), F.max(MOVES).alias(CLOCK))
@@ -167,7 +167,7 @@ def _outcomes(
     """What the kernel gives: results, `expired` ones among them, and rows that count (`came`), of which all else is null."""
     both, with_records = sides.both(join), with_records or join.by_key
     schema = results_type(both, *([StructField(RECORD_AT, place_type(both))] if with_records else []))
-    step = partial(worker.joined, Options.of(join, since, wanted, with_records=with_records))
+    step = partial(worker.joined, Options(join, since, since if wanted is None else wanted, with_records))
     found = _through_workers(both, sides.state, step, schema, join, since)
     return _closed_numbered(found) if join.by_key else found
 
