@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.evaluate.lookups import Lookups
-from lakestreams.evaluate.scopes import key_names, types
+from lakestreams.evaluate.scopes import types
 from lakestreams.evaluate.sides import late_by
 from lakestreams.evaluate.stateless import names
 from lakestreams.operators.foreign_key import pruning as fk_pruning
@@ -183,7 +183,7 @@ class Shapes(Lookups):
     def stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
         """A stream with a global table."""
         points = self._with_values(node, points)
-        points = self._with_key_of(node, points, node.left.name, node.left_on, key_names(table), MAPPED)
+        points = self._with_key_of(node, points, node.left.name, node.left_on, names(table.all(), KEY), MAPPED)
         self.require_equal_keys(node, types(points, MAPPED), types(table.all(), KEY))
         table = self._remembered(node, "table", self.scope_keys.table(self._with_keys(node, table)))
         mine = self.scope_keys.rows(points, MAPPED)
@@ -205,7 +205,7 @@ class Shapes(Lookups):
 
     def foreign_key(self, node: ForeignKeyJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
         """Two tables, by a key that the left rows name."""
-        key = key_names(right)
+        key = names(right.all(), KEY)
         left = self._changes(node, "left", node.left, left)
         left = left.each(lambda rows: self._with_key_of(node, rows, node.left.name, node.left_on, key, FOREIGN_KEY))
         right = self._changes(node, "right", node.right, right)

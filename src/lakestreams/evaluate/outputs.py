@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
 from lakestreams.errors import InvalidName, InvalidOption
 from lakestreams.evaluate.encode import encoded
-from lakestreams.evaluate.stateless import names, where
+from lakestreams.evaluate.stateless import names
 from lakestreams.operators.records import KEY, TIME, VALUE, lineage
 from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Sink
 
@@ -38,7 +38,7 @@ def _silver(node: DeltaSink, frame: DataFrame) -> DataFrame:
     taken = [name for name in (*value, *names(frame, KEY)) if name.lower() in RESERVED]
     if taken:
         message = f"column {', '.join(taken)} is reserved for the result's time and lineage"
-        raise InvalidName(message, hint="rename it in a map_values or joiner", where=where(node))
+        raise InvalidName(message, hint="rename it in a map_values or joiner", where=node.where)
     lowered = {name.lower() for name in value}
     key = [F.col(KEY)[name].alias(name) for name in names(frame, KEY) if name.lower() not in lowered]
     selected = frame.select(
@@ -50,12 +50,12 @@ def _silver(node: DeltaSink, frame: DataFrame) -> DataFrame:
     missing = [name for name in (*node.cluster_by, *node.partition_by) if name not in selected.columns]
     if missing:
         message = f"cluster_by or partition_by names {', '.join(missing)}, which the output lacks"
-        raise InvalidName(message, hint=f"it has: {', '.join(selected.columns)}", where=where(node))
+        raise InvalidName(message, hint=f"it has: {', '.join(selected.columns)}", where=node.where)
     kinds = {field.name: field.dataType for field in selected.schema.fields}
     unfit = [name for name in node.partition_by if not is_written_as_text(kinds[name])]
     if unfit:
         message = f"partition_by names {', '.join(unfit)}, whose type has no text that gives the value back"
-        raise InvalidOption(message, hint="cluster_by, or another column", where=where(node))
+        raise InvalidOption(message, hint="cluster_by, or another column", where=node.where)
     return selected
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.errors import InvalidExpression, KeyTypeMismatch
 from lakestreams.evaluate.inputs import DETAIL, EXPECTATION, ROW, RULES, Inputs, Rejected, Results
 from lakestreams.evaluate.scopes import SCOPE, ScopeKeys
-from lakestreams.evaluate.stateless import Steps, names, where
+from lakestreams.evaluate.stateless import Steps, names
 from lakestreams.evaluate.tasks import Tasks
 from lakestreams.operators import records as order
 from lakestreams.operators import versions
@@ -104,7 +104,7 @@ class Sides:
         if left != right:
             wrong = f"left key ({', '.join(left)}) against right key ({', '.join(right)})"
             message = f'KeyTypeMismatch {{ left = "{node.left.name}", right = "{node.right.name}" }}: {wrong}'
-            raise KeyTypeMismatch(message, where=where(node))
+            raise KeyTypeMismatch(message, where=node.where)
 
     def _with_values(self, node: Node, points: DataFrame) -> DataFrame:
         """A stream without null values, which no join with a table has a use for."""
@@ -161,7 +161,7 @@ class Sides:
         wanted = [name for name in key if name != SCOPE]
         if len(made) != len(wanted):
             message = f"the key made of {owner} has {len(made)} columns, the other side's has: {', '.join(wanted)}"
-            raise InvalidExpression(message, hint="one column for each, in that order", where=where(node))
+            raise InvalidExpression(message, hint="one column for each, in that order", where=node.where)
         named = dict(zip(wanted, made.values(), strict=True))
         there = self.steps.key(node, named)
         rows = nullable(rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there)), column)

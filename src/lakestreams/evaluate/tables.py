@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from lakestreams.errors import InvalidExpression
 from lakestreams.evaluate.scopes import own_key_names
 from lakestreams.evaluate.sides import Sides, late_by
-from lakestreams.evaluate.stateless import column, names, where
+from lakestreams.evaluate.stateless import column, names
 from lakestreams.operators import versions
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
@@ -126,7 +126,7 @@ class Derived(Sides):
         assert node.windows is not None  # noqa: S101 - the caller has looked
         if set(WINDOW_COLUMNS) & set(names(rows, KEY)):
             message = f"the key of {node.parent.name} has windows already: {', '.join(names(rows, KEY))}"
-            raise InvalidExpression(message, hint="give it another key before: select_key, group_by", where=where(node))
+            raise InvalidExpression(message, hint="give it another key before: select_key, group_by", where=node.where)
         follows = follows_partitions(node.parent)
         moves = F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"]) if follows else F.col(TIME)
         clocks = self._past(node, "clocks")
@@ -227,7 +227,7 @@ class Derived(Sides):
         assert isinstance(types, StructType)  # noqa: S101 - made above
         wrong = validate(types, grouping)
         if wrong is not None:
-            raise InvalidExpression(wrong, hint="see lakestreams.agg for what each takes", where=where(node))
+            raise InvalidExpression(wrong, hint="see lakestreams.agg for what each takes", where=node.where)
         return grouping, rows
 
     def _reduction(self, node: Aggregate, rows: DataFrame, value: str) -> Aggregator:
@@ -235,12 +235,12 @@ class Derived(Sides):
 
         def put(reducer: Any) -> Any:
             def put_together(so_far: Column, one: Column) -> Column:
-                sides = (StructFields(node.parent.name, columns, side, where(node)) for side in (so_far, one))
+                sides = (StructFields(node.parent.name, columns, side, node.where) for side in (so_far, one))
                 projection = reducer(*sides)
                 given = list(projection) if isinstance(projection, Mapping) else projection
                 if given != columns:
                     message = f"reduce gave {given!r}, not the value's columns"
-                    raise InvalidExpression(message, hint=f"it has: {', '.join(columns)}", where=where(node))
+                    raise InvalidExpression(message, hint=f"it has: {', '.join(columns)}", where=node.where)
                 return self.steps.key(node, projection)
 
             return None if reducer is None else put_together
@@ -252,10 +252,10 @@ class Derived(Sides):
         for name, one in made.items():
             if isinstance(one, Aggregator) and isinstance(one.of, str):
                 message = f"{name}: agg.{one.kind}({one.of!r}) takes a column, not a text"
-                raise InvalidExpression(message, hint=f"agg.{one.kind}(row.{one.of})", where=where(node))
+                raise InvalidExpression(message, hint=f"agg.{one.kind}(row.{one.of})", where=node.where)
         if not made or not all(isinstance(one, Aggregator) for one in made.values()):
             message = f"the function returned {aggregators!r}, not a dict of name to aggregator"
-            raise InvalidExpression(message, hint='return {"total": agg.sum(row.amount), ...}', where=where(node))
+            raise InvalidExpression(message, hint='return {"total": agg.sum(row.amount), ...}', where=node.where)
         return made
 
 

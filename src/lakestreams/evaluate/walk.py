@@ -20,7 +20,7 @@ from lakestreams.evaluate import outputs
 from lakestreams.evaluate.inputs import EXPECTATION, ROW, RULES, Inputs, Rejected, Results
 from lakestreams.evaluate.joins import Shapes, stream_side
 from lakestreams.evaluate.registry import OPERATORS, Calls
-from lakestreams.evaluate.stateless import Steps, kinds, names, paths, require_columns, where
+from lakestreams.evaluate.stateless import Steps, kinds, names, paths, require_columns
 from lakestreams.evaluate.tables import Derived
 from lakestreams.expectations import judging, outcomes
 from lakestreams.expectations import rules as rules_module
@@ -170,7 +170,7 @@ class _Walk:
             if not self._checking:
                 raise
             if len(self.faults) == noted:  # else the cause is noted already: an unknown column
-                said = InvalidExpression(_first_line(error), where=where(node), given=_fragment(error))
+                said = InvalidExpression(_first_line(error), where=node.where, given=_fragment(error))
                 self.faults.append(said)
             return None
         return frame if len(self.faults) == noted else None
@@ -311,12 +311,12 @@ class _Walk:
     ) -> Fields | MaybeFields:
         columns = paths(rows, key, value)
         if not may_be_missing:
-            return Fields(owner.name, columns, self.faults, where(node), kinds(rows, key, value))
+            return Fields(owner.name, columns, self.faults, node.where, kinds(rows, key, value))
         missing = f"{quoted(value)} is null"
         if key == KEY:  # the result's key is always there, a missing side's is not
             own = set(names(rows, value))
             columns = {name: path if name in own else f"if({missing}, null, {path})" for name, path in columns.items()}
-        return MaybeFields(owner.name, columns, self.faults, where(node), missing, kinds(rows, key, value))
+        return MaybeFields(owner.name, columns, self.faults, node.where, missing, kinds(rows, key, value))
 
     # --- outputs -----------------------------------------------------------------------------------------------------
 

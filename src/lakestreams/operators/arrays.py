@@ -119,19 +119,14 @@ def _elements(array: Any) -> Any:
 
 def _combined(columns: Sequence[Ints], size: int) -> Ints:
     """One number for each row, equal and ordered as its columns are, the first one first."""
-    found = np.zeros(size, np.int64)
+    found: Ints = np.zeros(size, np.int64)
     highest = 1
     for one in columns:
         low, count = _span(one)
         if highest * count > _LARGEST:
-            found = _dense(found)
+            found = np.unique(found, return_inverse=True)[1]
             highest = int(found.max(initial=0)) + 1
         found, highest = found * count + (one - low), highest * count
-    return found
-
-
-def _dense(numbers: Ints) -> Ints:
-    found: Ints = np.unique(numbers, return_inverse=True)[1]
     return found
 
 

@@ -20,7 +20,6 @@ from lakestreams.operators.records import BY_KEY, CONTRIBUTORS, KEY, KEY_HASH, K
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
 
 INTO_KEY, INTO, OUT_KEY, OUT = "into_key", "into", "out_key", "out"
 ADDS_AND_SUBTRACTS = 2
@@ -52,7 +51,7 @@ def adds_and_subtracts(grouped: DataFrame, since: int) -> DataFrame:
         since: the first new cycle.
     """
     leaves, enters = has_group(OUT_KEY, OUT), has_group(INTO_KEY, INTO)
-    nothing_out, nothing_in = F.lit(None).cast(_type(grouped, OUT)), F.lit(None).cast(_type(grouped, INTO))
+    nothing_out, nothing_in = (F.lit(None).cast(grouped.schema[name].dataType) for name in (OUT, INTO))
 
     def half(key: str, out: Column, into: Column, place: int) -> Column:
         return F.struct(F.col(key).alias(KEY), out.alias(OUT), into.alias(INTO), F.lit(place).alias(PLACE))
@@ -74,7 +73,3 @@ def adds_and_subtracts(grouped: DataFrame, since: int) -> DataFrame:
 def has_group(key: str, value: str) -> Column:
     """Whether a row has a group and brings something."""
     return F.col(key).isNotNull() & F.col(value).isNotNull()
-
-
-def _type(frame: DataFrame, name: str) -> DataType:
-    return frame.schema[name].dataType

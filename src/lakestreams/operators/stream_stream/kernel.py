@@ -14,15 +14,14 @@ Source: Kafka Streams' KStreamKStreamJoin; semantics 3.1 to 3.7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterator
+from typing import Final, Literal
 
 import numpy as np
 
-from lakestreams.operators.segments import Flags, Ints, first_above, pieces, places, ranges, running, sorted_by
+from lakestreams.operators.segments import Flags, Ints, Ranks, first_above, pieces, places, ranges, running, sorted_by
 from lakestreams.operators.stream_stream.rows import LEFT, MISSING, NOTHING, Judged, Matches, Rows, Window
 
-Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
 AT_ONCE: Final = 400_000  # records whose partners are looked for at once, if their keys differ
 PIECE: Final = 1 << 19  # pairs that are tried at once
 

@@ -63,7 +63,6 @@ from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-    from pyspark.sql.types import DataType
 
     from lakestreams.operators.stream_table_wait.options import WaitOptions
     from lakestreams.operators.workers import Step
@@ -132,7 +131,8 @@ def expired(sides: StreamAndTable, join: WaitOptions, since: int) -> DataFrame:
 def retain(sides: StreamAndTable, join: WaitOptions, since: int) -> DataFrame:
     """The records that still look out, and one row a task that carries its clock: records with `task` and clocks."""
     both = sides.both(join)
-    schema = StructType([StructField(name, LongType() if name == CLOCK else _type(both, name)) for name in KEPT])
+    types = {name: LongType() if name == CLOCK else both.schema[name].dataType for name in KEPT}
+    schema = StructType([StructField(name, kind) for name, kind in types.items()])
     # of the table it matters only where there are rows
     is_there = F.when(F.col(RIGHT_VALUE).isNotNull(), F.lit(True))
     state = (
@@ -240,7 +240,3 @@ def _kernel_input(both: DataFrame, state: DataFrame | None) -> DataFrame:
         known.get(one.name, F.lit(None)).cast(nullable_type(one.dataType)).alias(one.name) for one in rows.schema.fields
     )
     return rows.unionByName(state.select(*columns))
-
-
-def _type(rows: DataFrame, name: str) -> DataType:
-    return rows.schema[name].dataType
