@@ -71,7 +71,8 @@ class Lookups(Placement):
         mine = self._with_past(node, "points", self.tasks.of_rows(node, node.left, points))
         changes = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
         every = versions = self._with_past(node, "versions", changes)
-        store = Versioned(history, self.tasks.realm(node), self._shares(node))  # its shares are for all versions
+        # its shares are for all versions
+        store = Versioned(history, realm=self.tasks.realm(node), shares=self._shares(node))
         stored = self._past(node, "versions")
         if stored is not None and self._small_input(node):
             waits = self._waiting(node)

@@ -127,7 +127,7 @@ class Sides:
         if history is None:
             return self._remembered(node, side, self.scope_keys.table(table))
         rows = self._with_past(node, side, self.tasks.of_rows(node, parent, table.all()))
-        store = Versioned(history, self.tasks.realm(node), self._shares(node))
+        store = Versioned(history, realm=self.tasks.realm(node), shares=self._shares(node))
         if self.inputs.keeps:
             self._keep(node, **{side: versioned.retain_latest(rows, store)})
         return TableSide(None, versioned.latest_only(rows, store).drop(TASK))

@@ -1,11 +1,7 @@
 """Stream-table join against a versioned table, over frames: what its kernel gets, and what becomes of its results.
 
-Rows go to Python workers in one of three ways (see `stream_stream.frames`):
-
-- few rows: all to one worker, without an exchange;
-- many, where equal keys share a task: by task, after one exchange;
-- many, where they may not: Spark finds by task where records come out and how far the history reaches then; then by key; under
-  grace, results get their places by their triggers.
+Rows go to Python workers in one of three ways (see `stream_stream.frames`). If by key, Spark finds by task before where
+records come out and how far the history reaches then, and under grace results get their places by their triggers afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +14,6 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructField
 
-from lakestreams.operators.balance import by_task
 from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.placed import RECORD_AT
 from lakestreams.operators.records import (
@@ -55,7 +50,7 @@ from lakestreams.operators.windows import (
     require_comparable_keys,
     results_type,
 )
-from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
+from lakestreams.operators.workers import ROWS_OF_A_WORKER, Shares, in_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -66,7 +61,7 @@ _WHEN = "taken_or_asked_at"
 
 
 @dataclass(frozen=True)
-class AsOf:
+class AsOf(Shares):
     """The options of the join. Times are in ms: numbers, or expressions over `task`, which let many histories share a job.
 
     Attributes:
@@ -75,9 +70,6 @@ class AsOf:
         grace: how long records of the stream wait, at most the history; None is no grace.
         overlap: whether both sides hold rows of one source record, and whose come first.
         multi_row: whether the stream holds several rows of one source record.
-        realm: how many tasks there are, 0 to realm - 1; of many histories that share a job, each has so many.
-        shares: how many Python workers the rows need.
-        together: whether records and versions of equal keys always lie in one task.
     """
 
     how: JoinKind
@@ -85,14 +77,6 @@ class AsOf:
     grace: int | Column | None = None
     overlap: Overlap = "none"
     multi_row: bool = False
-    realm: int = 1
-    shares: int = 1
-    together: bool = False
-
-    @property
-    def by_key(self) -> bool:
-        """Whether rows go to workers by their keys."""
-        return self.shares > 1 and not self.together
 
 
 def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> DataFrame:
@@ -121,9 +105,7 @@ def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> D
             bytes_of_key = byte_order(F.col(KEY), key_type(points))
             found = renumber(found, F.col(TURN), F.col(TIME), *bytes_of_key, F.col(RECORD_AT))
     else:
-        found = in_workers(
-            _kernel_input(_with_times(both, join)), step, schema, *(by_task(join.realm) if join.shares > 1 else ())
-        )
+        found = in_workers(_kernel_input(_with_times(both, join)), step, schema, *join.by_task())
     several = waits and join.multi_row and not join.by_key
     return as_records(found, versions.schema[KEY].dataType, several=several)
 

@@ -1,10 +1,7 @@
 """Stream-table join whose records look out, over frames: what its kernel gets, and what becomes of its results.
 
-Rows go to Python workers in one of three ways (see `stream_stream.frames`):
-
-- few rows: all to one worker, without an exchange;
-- many, where equal keys share a task: by task, after one exchange;
-- many, where they may not: Spark finds by task where bounds end; then by key; then results get their places by their triggers.
+Rows go to Python workers in one of three ways (see `stream_stream.frames`). If by key, Spark finds by task before where
+bounds end, and results get their places by their triggers afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import LongType, StructField, StructType
 
-from lakestreams.operators.balance import by_task
 from lakestreams.operators.clocks import CARRIED, with_clocks
 from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.nullability import nullable_type
@@ -181,7 +177,7 @@ def _through_workers(
         rows = _kernel_input(_with_ends(both, join, since), state)
         by = number_of(F.col(KEY), F.struct(ORDER, PLACE))
         return in_workers(rows, step, schema, by, join.shares, small=(WAITED, UNTIL))
-    return in_workers(_kernel_input(both, state), step, schema, *(by_task(join.realm) if join.shares > 1 else ()))
+    return in_workers(_kernel_input(both, state), step, schema, *join.by_task())
 
 
 def _with_ends(both: DataFrame, join: WaitOptions, since: int) -> DataFrame:

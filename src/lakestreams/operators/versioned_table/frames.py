@@ -1,12 +1,9 @@
 """A versioned table's store over frames: what its readers get, and what is kept of it.
 
-Rows go to Python workers in one of three ways (see `stream_stream.frames`):
+Rows go to Python workers in one of three ways (see `stream_stream.frames`). If by key, Spark finds by task before which
+versions the store takes.
 
-- few rows: all to one worker, without an exchange;
-- many, where equal keys share a task: by task, after one exchange;
-- many, where they may not: Spark finds by task which versions the store takes; then by key.
-
-For many Spark also finds what lookups still reach, which the tasks together decide: a key that shares a task may come to another
+For many rows Spark also finds what lookups still reach, which the tasks together decide: a key that shares a task may come to another
 one later.
 """
 
@@ -21,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructField, StructType
 
 from lakestreams.operators import versions
-from lakestreams.operators.balance import by_task
 from lakestreams.operators.records import (
     CONTRIBUTORS,
     KEY,
@@ -36,7 +32,7 @@ from lakestreams.operators.records import (
 from lakestreams.operators.versioned_table import worker
 from lakestreams.operators.versioned_table.worker import CLOCK_KIND, HISTORY, REACHED
 from lakestreams.operators.windows import require_comparable_keys
-from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
+from lakestreams.operators.workers import ROWS_OF_A_WORKER, Shares, in_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,20 +44,14 @@ _LONGEST = 1 << 60
 
 
 @dataclass(frozen=True)
-class Versioned:
-    """A store's history, and how the table's rows lie.
+class Versioned(Shares):
+    """A store's history, and how the table's rows lie: those of equal keys together with what looks them up.
 
     Attributes:
         history: how far lookups reach back; ms, or an expression over `task`, which lets many tables share a job.
-        realm: how many tasks there are, 0 to realm - 1; of many tables that share a job, each has so many.
-        shares: how many Python workers the rows need.
-        together: whether versions of equal keys, and what looks them up, always lie in one task.
     """
 
     history: int | Column
-    realm: int = 1
-    shares: int = 1
-    together: bool = False
 
 
 def latest_only(rows: DataFrame, table: Versioned) -> DataFrame:
@@ -120,11 +110,9 @@ def _through_workers(rows: DataFrame, table: Versioned, step: Step, *, looks_bac
     require_comparable_keys(rows)
     schema = StructType([StructField(one.name, one.dataType) for one in rows.schema])
     given = rows.withColumns({CONTRIBUTORS: lean_contributors(), HISTORY: milliseconds(table.history)})
-    if table.shares == 1:
-        return in_workers(given, step, schema)
-    known = _with_reached(given, table.realm) if looks_back else given
-    if table.together:
-        return in_workers(known, step, schema, *by_task(table.realm))
+    known = _with_reached(given, table.realm) if looks_back and table.shares > 1 else given
+    if not table.by_key:
+        return in_workers(known, step, schema, *table.by_task())
     return in_workers(_taken(known), step, schema, number_of(F.col(KEY), F.struct(ORDER, PLACE)), table.shares)
 
 
