@@ -80,6 +80,3 @@ def _require_fit(
     if wrong:
         hint = "declare it as it is, or cast it in a map_values or joiner"
         raise FormatUnfit("\n".join(wrong), hint=hint, where=sink.where)
-
-
-__all__ = ["encoded"]

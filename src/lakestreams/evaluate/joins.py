@@ -268,6 +268,3 @@ def table_side(side: DataFrame | TableSide) -> TableSide:
         msg = "a table is expected here, not a stream"
         raise TypeError(msg)
     return side
-
-
-__all__ = ["Shapes", "explain_stream_table", "explain_windowed", "stream_side", "table_side"]

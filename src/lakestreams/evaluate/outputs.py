@@ -16,7 +16,6 @@ from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
 EVENT_TIME, LINEAGE = "event_time_ms", "_lineage"
 RESERVED = (EVENT_TIME, LINEAGE)
@@ -52,7 +51,8 @@ def _silver(node: DeltaSink, frame: DataFrame) -> DataFrame:
         message = f"cluster_by or partition_by names {', '.join(missing)}, which the output lacks"
         raise InvalidName(message, hint=f"it has: {', '.join(selected.columns)}", where=node.where)
     kinds = {field.name: field.dataType for field in selected.schema.fields}
-    unfit = [name for name in node.partition_by if not is_written_as_text(kinds[name])]
+    # a partition's value is written as a text: bytes lose what is no text, structs and lists have none
+    unfit = [one for one in node.partition_by if isinstance(kinds[one], BinaryType | StructType | ArrayType | MapType)]
     if unfit:
         message = f"partition_by names {', '.join(unfit)}, whose type has no text that gives the value back"
         raise InvalidOption(message, hint="cluster_by, or another column", where=node.where)
@@ -60,8 +60,3 @@ def _silver(node: DeltaSink, frame: DataFrame) -> DataFrame:
 
 
 OF_SINKS: Final[dict[type[Sink], Callable[[Any, DataFrame], DataFrame]]] = {DeltaSink: _silver, KafkaSink: _topic}
-
-
-def is_written_as_text(kind: DataType) -> bool:
-    """Whether a partition's value can be of a type: bytes lose what is no text, structs and lists have none."""
-    return not isinstance(kind, BinaryType | StructType | ArrayType | MapType)

@@ -233,6 +233,3 @@ def kinds(frame: DataFrame, key: str, value: str) -> dict[str, str]:
     """Column name to its SQL type; the value's wins over the key's."""
     fields = (field for struct in (key, value) for field in frame.schema[struct].dataType.fields)  # type: ignore[attr-defined]
     return {field.name: field.dataType.simpleString() for field in fields}
-
-
-__all__ = ["Steps", "column", "kinds", "names", "paths", "require_columns"]

@@ -29,7 +29,7 @@ from lakestreams.operators.windows import MOVES
 from lakestreams.partitioning.kafka_default import partition_of
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology.aggregators import Aggregator
-from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
+from lakestreams.topology.derived import Aggregate, Suppress, ToTable
 from lakestreams.topology.fields import Fields, StructFields
 from lakestreams.topology.graph import (
     follows_partitions,
@@ -71,9 +71,8 @@ class Derived(Sides):
         self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
         return TableSide(None, rows.where(F.col(KEY).isNotNull()))
 
-    def to_stream(self, node: ToStream, table: TableSide) -> DataFrame:
+    def to_stream(self, table: TableSide) -> DataFrame:
         """A table's new versions as records."""
-        del node
         return table.all().where(is_new(self.since)).select(*RECORD_COLUMNS)
 
     def aggregate(self, node: Aggregate, parent: DataFrame | TableSide, *, old: bool) -> TableSide:
@@ -95,7 +94,7 @@ class Derived(Sides):
         """The updates that come out now."""
         hold, table = _hold(node), self._with_keys(node, table)
         if hold.until_ms == 0 and hold.max_records is None:
-            return TableSide(None, table.all().where(is_new(self.since)).select(*RECORD_COLUMNS))
+            return TableSide(None, self.to_stream(table))
         new = table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME)
         rows = self.scope_keys.rows(self._with_ticks(node, node.parent, new))
         # a window is no part of what decides on the task

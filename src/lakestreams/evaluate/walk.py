@@ -389,6 +389,3 @@ def _fragment(error: Exception) -> str | None:
     """The part of an expression's SQL that the analyser means, if it names one."""
     contexts = error.getQueryContext() if isinstance(error, PySparkException) else []
     return next((one.fragment() for one in contexts if one.contextType().name == "SQL"), None)
-
-
-__all__ = ["check", "keys", "run"]

@@ -108,6 +108,3 @@ def hashed(number: int) -> int:
     state = state * 0xC2B2AE35 & _MASK
     state ^= state >> 16
     return state - (1 << 32) if state >= 1 << 31 else state
-
-
-__all__ = ["balanced", "by_task", "evenly", "hashed"]

@@ -230,5 +230,3 @@ def murmur2(data: Any, starts: Ints, sizes: Ints) -> Any:
 
 _LAWS: Final[dict[str, Callable[[Any, int], Ints]]] = {"murmur2": homes, "crc32": _by_crc32}
 LAWS: Final = tuple(_LAWS)
-
-__all__ = ["LAWS", "ROWS_OF_A_TASK", "groups_in_words", "homes", "laws_of", "murmur2", "share_tasks"]
