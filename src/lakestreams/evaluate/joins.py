@@ -92,8 +92,7 @@ class Shapes(Lookups):
         """The records that a repartition topic takes: null keys are refused unless a join behind has a use for them."""
         if keeps_null_keys(node, self.topology.nodes):
             return rows
-        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
-        return rows.where(F.col(KEY).isNotNull())
+        return self._without_nulls(node, rows, KEY)
 
     # --- one method a shape ------------------------------------------------------------------------------------------
 

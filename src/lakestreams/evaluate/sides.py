@@ -108,10 +108,12 @@ class Sides:
 
     def _with_values(self, node: Node, points: DataFrame) -> DataFrame:
         """A stream without null values, which no join with a table has a use for."""
-        if not self.inputs.raw:
-            return points
-        self._reject(node, "NULL_VALUE", points.where(F.col(VALUE).isNull()))
-        return points.where(F.col(VALUE).isNotNull())
+        return self._without_nulls(node, points, VALUE) if self.inputs.raw else points
+
+    def _without_nulls(self, node: Node, rows: DataFrame, column: str) -> DataFrame:
+        """Rows whose key, or whose value, is there; notes the others."""
+        self._reject(node, "NULL_KEY" if column == KEY else "NULL_VALUE", rows.where(F.col(column).isNull()))
+        return rows.where(F.col(column).isNotNull())
 
     def _with_keys(self, node: Node, table: TableSide) -> TableSide:
         """A table without null keys."""
@@ -234,7 +236,7 @@ class Sides:
         """
         said = [] if detail is None else [detail.alias(DETAIL)]
         waited = lets_out_before(node)
-        at = F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
+        at = order.coordinates()
         if waited:
             first = F.try_element_at(F.col(CONTRIBUTORS), F.lit(1))
             at = F.when(F.array_contains(CONTRIBUTORS, at), at).otherwise(F.coalesce(first, at))

@@ -42,6 +42,8 @@ from lakestreams.topology.kinds import WINDOW_COLUMNS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from lakestreams.topology.kinds import TimeWindows
+
 _GROUPED, _COUNT, _PRESENT = "given", "count", "_there"
 # Up to so many new records in one call the past is best filtered by their keys first: these fit a broadcast, whatever they are.
 _SMALL_INPUT = 100_000
@@ -68,8 +70,7 @@ class Derived(Sides):
 
     def to_table(self, node: ToTable, rows: DataFrame) -> TableSide:
         """A stream's records as versions; null keys are refused."""
-        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
-        return TableSide(None, rows.where(F.col(KEY).isNotNull()))
+        return TableSide(None, self._without_nulls(node, rows, KEY))
 
     def to_stream(self, table: TableSide) -> DataFrame:
         """A table's new versions as records."""
@@ -77,10 +78,8 @@ class Derived(Sides):
 
     def aggregate(self, node: Aggregate, parent: DataFrame | TableSide, *, old: bool) -> TableSide:
         """The groups' new rows, with `old` if their readers need it."""
-        if isinstance(parent, TableSide):
-            adds_and_subtracts, grouping, members = self._of_table(node, parent)
-        else:
-            (adds_and_subtracts, grouping), members = self._of_stream(node, parent), None
+        given = self._of_table(node, parent) if isinstance(parent, TableSide) else self._of_stream(node, parent)
+        adds_and_subtracts, grouping, members = given
         groups = self._past(node, "groups")
         if self.inputs.keeps:
             kept = aggregations.retain(adds_and_subtracts, groups, grouping, members=members)
@@ -97,10 +96,10 @@ class Derived(Sides):
             return TableSide(None, self.to_stream(table))
         new = table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME)
         rows = self.scope_keys.rows(self._with_ticks(node, node.parent, new))
-        # a window is no part of what decides on the task
-        updates = self.tasks.of_rows(
-            node, node.parent, rows, but=() if node.parent.key_windows is None else WINDOW_COLUMNS
-        )
+        but = (
+            () if node.parent.key_windows is None else WINDOW_COLUMNS
+        )  # a window is no part of what decides on the task
+        updates = self.tasks.of_rows(node, node.parent, rows, but=but)
         buffered, clocks, shares = self._past(node, "buffer"), self._past(node, "clocks"), self._shares(node)
         if self.inputs.keeps:
             waits = suppress.retain(updates, buffered, clocks, hold, shares=shares)
@@ -110,19 +109,15 @@ class Derived(Sides):
 
     # --- aggregations ------------------------------------------------------------------------------------------------
 
-    def _of_stream(self, node: Aggregate, rows: DataFrame) -> tuple[DataFrame, Grouping]:
-        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
-        self._reject(node, "NULL_VALUE", rows.where(F.col(KEY).isNotNull() & F.col(VALUE).isNull()))
-        rows = rows.where(F.col(KEY).isNotNull() & F.col(VALUE).isNotNull())
+    def _of_stream(self, node: Aggregate, rows: DataFrame) -> tuple[DataFrame, Grouping, None]:
+        rows = self._without_nulls(node, self._without_nulls(node, rows, KEY), VALUE)
         grouping, rows = self._parts(node, rows, self.steps.fields(node.parent.name, rows, node), VALUE)
         if node.windows is not None:
-            rows = self._in_windows(node, rows)
-        return self.scope_keys.rows(
-            rows.withColumn(changes.OUT, F.lit(None).cast(rows.schema[changes.INTO].dataType))
-        ), grouping
+            rows = self._in_windows(node, node.windows, rows)
+        nothing = F.lit(None).cast(rows.schema[changes.INTO].dataType)
+        return self.scope_keys.rows(rows.withColumn(changes.OUT, nothing)), grouping, None
 
-    def _in_windows(self, node: Aggregate, rows: DataFrame) -> DataFrame:
-        assert node.windows is not None  # noqa: S101 - the caller has looked
+    def _in_windows(self, node: Aggregate, windows: TimeWindows, rows: DataFrame) -> DataFrame:
         if set(WINDOW_COLUMNS) & set(names(rows, KEY)):
             message = f"the key of {node.parent.name} has windows already: {', '.join(names(rows, KEY))}"
             raise InvalidExpression(message, hint="give it another key before: select_key, group_by", where=node.where)
@@ -137,9 +132,9 @@ class Derived(Sides):
             self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
         if timed is not rows:
             clocked = clocked.where(~is_tick())
-        found = windowed.assigned(clocked, node.windows, multi_row=is_multi_row(node.parent))
-        taken = windowed.is_open(node.windows)
-        closed = F.col(KEY)[WINDOW_COLUMNS[1]] + node.windows.grace_ms
+        found = windowed.assigned(clocked, windows, multi_row=is_multi_row(node.parent))
+        taken = windowed.is_open(windows)
+        closed = F.col(KEY)[WINDOW_COLUMNS[1]] + windows.grace_ms
         self._reject(node, "LATE", found.where(~taken), late_by(closed))
         return found.where(taken).select(*names_before)
 

@@ -205,13 +205,11 @@ class _Walk:
         if isinstance(node, Source):
             if self._checking:  # a cycle's plan has the counts, and what is dropped was not read
                 fields = rules_module.fields_of(node, self.faults)
-                rows = frame.all() if isinstance(frame, TableSide) else frame
-                _analysed(rows.select(*(rules_module.violated(rule, fields) for rule in rules)))
+                _analysed(_rows_of(frame).select(*(rules_module.violated(rule, fields) for rule in rules)))
             return frame
         if isinstance(node, Sink) or not (rules or invariants):
             return frame  # an output's rows are judged before they get the columns of its table
-        rows = self._inputs.hold(frame.all() if isinstance(frame, TableSide) else frame)
-        kept = self._judge(node, rows)
+        kept = self._judge(node, self._inputs.hold(_rows_of(frame)))
         return TableSide(None, kept) if isinstance(frame, TableSide) else kept
 
     def _judge(self, node: Node, rows: DataFrame) -> DataFrame:
@@ -299,8 +297,7 @@ class _Walk:
 
     def _result(self, node: Join, rows: DataFrame, left_value: str, right_value: str) -> Column:
         """The value of a result: what the joiner makes of both sides, or all their columns."""
-        left_missing = node.how == "outer"
-        left = self._side(node, node.left, rows, KEY, left_value, may_be_missing=left_missing)
+        left = self._side(node, node.left, rows, KEY, left_value, may_be_missing=node.how == "outer")
         right = self._side(node, node.right, rows, RIGHT_KEY, right_value, may_be_missing=node.how != "inner")
         if node.joiner is None:
             return self._steps.struct(node, _all_columns(node, rows, left_value, right_value))
@@ -309,10 +306,9 @@ class _Walk:
     def _side(
         self, node: Join, owner: Node, rows: DataFrame, key: str, value: str, *, may_be_missing: bool
     ) -> Fields | MaybeFields:
-        columns = paths(rows, key, value)
         if not may_be_missing:
-            return Fields(owner.name, columns, self.faults, node.where, kinds(rows, key, value))
-        missing = f"{quoted(value)} is null"
+            return self._steps.fields(owner.name, rows, node, key, value)
+        columns, missing = paths(rows, key, value), f"{quoted(value)} is null"
         if key == KEY:  # the result's key is always there, a missing side's is not
             own = set(names(rows, value))
             columns = {name: path if name in own else f"if({missing}, null, {path})" for name, path in columns.items()}
@@ -321,10 +317,7 @@ class _Walk:
     # --- outputs -----------------------------------------------------------------------------------------------------
 
     def _sink(self, node: Sink, parent: DataFrame | TableSide) -> DataFrame:
-        rows = parent
-        if isinstance(rows, TableSide):
-            rows = rows.all()
-        rows = rows.where(is_new(self._inputs.wanted))
+        rows = _rows_of(parent).where(is_new(self._inputs.wanted))
         expectations = self._topology.expectations
         if expectations.rules_of(node.name) or expectations.invariants_of(node.name):
             rows = self._judge(node, self._inputs.hold(rows))
@@ -376,7 +369,11 @@ def _nullable(rows: DataFrame) -> DataFrame:
 
 def _analysed(frame: DataFrame | TableSide) -> StructType:
     """The schema of a frame, which makes Spark resolve it and so raises on wrong names and types."""
-    return (frame.all() if isinstance(frame, TableSide) else frame).schema
+    return _rows_of(frame).schema
+
+
+def _rows_of(frame: DataFrame | TableSide) -> DataFrame:
+    return frame.all() if isinstance(frame, TableSide) else frame
 
 
 def _first_line(error: Exception) -> str:

@@ -54,7 +54,7 @@ TICK = "tick"
 COORDINATES = ("source", "partition", "offset", "attempt")
 # The place of a tick, behind all rows that it causes.
 _AFTER_ALL = 1 << 30
-TRIGGER_FIELDS = ("stream_time_ms", "side", *COORDINATES)
+_TRIGGER_FIELDS = ("stream_time_ms", "side", *COORDINATES)
 
 TRIGGER_TYPE = "struct<stream_time_ms: bigint, side: int, source: string, partition: int, offset: bigint, attempt: int>"
 ORDER_TYPE = TRIGGER_TYPE.replace("struct<", "struct<cycle: bigint, ")
@@ -147,22 +147,22 @@ def is_new(since: int) -> Column:
     return F.col(ORDER)["cycle"] >= F.lit(since)
 
 
+def coordinates() -> Column:
+    """Those of the record that caused the row."""
+    return F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
+
+
 def lean_contributors() -> Column:
     """The contributors, null where a record is its only one: as workers get them."""
-    own = F.array(F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES)))
+    own = F.array(coordinates())
     return F.when(F.col(CONTRIBUTORS) != own, F.col(CONTRIBUTORS)).alias(CONTRIBUTORS)
-
-
-def trigger_of(order: Column) -> Column:
-    """The in-cycle part of an order."""
-    return F.struct(*(order[name].alias(name) for name in TRIGGER_FIELDS))
 
 
 def lineage() -> Column:
     """The trailing column `_lineage` of a result row, from a records frame."""
     return F.struct(
         F.col(ORDER)["cycle"].alias("cycle"),
-        trigger_of(F.col(ORDER)).alias("trigger"),
+        F.struct(*(F.col(ORDER)[name].alias(name) for name in _TRIGGER_FIELDS)).alias("trigger"),  # all but the cycle
         F.col(PLACE).alias("n"),
         F.col(KIND).alias("kind"),
         F.col(CONTRIBUTORS).alias("contributors"),

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.operators import versions
 from lakestreams.operators.aggregate import columns as parts
 from lakestreams.operators.aggregate import group_rows as of_members
 from lakestreams.operators.aggregate.changes import INTO, OUT
@@ -33,7 +34,6 @@ from lakestreams.operators.aggregate.grouping import LOOK_AT_MEMBERS, Grouping
 from lakestreams.operators.records import (
     BY_KEY,
     CONTRIBUTORS,
-    COORDINATES,
     KEY,
     KEY_HASH,
     KIND,
@@ -45,6 +45,7 @@ from lakestreams.operators.records import (
     TIME,
     TOMBSTONE,
     VALUE,
+    coordinates,
     hashed,
     is_new,
 )
@@ -93,8 +94,7 @@ def execute(
     elif with_old:
         rows = rows.withColumn(OLD, F.lag(VALUE).over(in_order))
     gone = F.col(VALUE).isNull()
-    trigger = F.array(F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES)))
-    columns = {KIND: F.when(gone, F.lit(TOMBSTONE)).otherwise(F.lit(RECORD)), CONTRIBUTORS: trigger}
+    columns = {KIND: F.when(gone, F.lit(TOMBSTONE)).otherwise(F.lit(RECORD)), CONTRIBUTORS: F.array(coordinates())}
     return rows.where(is_new(since)).select(
         *(columns.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS), *([OLD] if with_old else [])
     )
@@ -163,7 +163,7 @@ def _folded(
             raise ValueError(msg)
         rows = of_members.met(rows, members, [part for part in grouping.parts if part.kind in LOOK_AT_MEMBERS])
     so_far = Window.partitionBy(*by).orderBy(ORDER, PLACE).rowsBetween(*_SO_FAR)
-    types_of = {field.name: field.dataType for field in adds_and_subtracts.schema[INTO].dataType.fields}  # type: ignore[attr-defined]
+    types_of = {field.name: field.dataType for field in versions.key_type(adds_and_subtracts, INTO).fields}
     running = Running(past, groups is not None, so_far, leaves=grouping.of_table)
     accumulators = {ROWS: running.sum(ROWS, "bigint")}
     values: dict[str, Column] = {}

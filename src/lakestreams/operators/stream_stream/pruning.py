@@ -48,7 +48,9 @@ def prune(
         Left, right, and how many rows of the past are among them, if it is known.
     """
     ((hashes, _),) = extract(key_hashes(new, past, clocks, join))
-    found = extract(*(reached(side, hashes) for side in past))
+    # the hashes are broadcast, and the past is filtered where it lies
+    is_wanted = F.xxhash64(KEY) == F.col(_HASH)
+    found = extract(*(side.join(F.broadcast(hashes), is_wanted, "left_semi") for side in past))
     left, right = (rows.unionByName(one, allowMissingColumns=True) for rows, (one, _) in zip(new, found, strict=True))
     left = left.unionByName(clock_rows(clocks, past[0], since), allowMissingColumns=True)
     return left, right, known_sum([count for _, count in found])
@@ -87,11 +89,6 @@ def key_hashes(new: Pair, past: Pair, clocks: DataFrame, join: Windowed) -> Data
             waits = (closes >= F.col(CLOCK)) & (closes >= F.col(CARRIED)) & (closes < F.col(REACHED))
             found.append(mine.join(moving, TASK).where(waits).select(hashed))
     return _union(found).distinct()
-
-
-def reached(past: DataFrame, hashes: DataFrame) -> DataFrame:
-    """The rows of a side's past with these keys; the hashes are broadcast, and the past is filtered where it lies."""
-    return past.join(F.broadcast(hashes), F.xxhash64(KEY) == F.col(_HASH), "left_semi")
 
 
 def clock_rows(clocks: DataFrame, like: DataFrame, since: int) -> DataFrame:

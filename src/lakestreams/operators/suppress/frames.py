@@ -96,10 +96,6 @@ def _waits(
         rows = rows.join(stood, F.col(TASK) == F.col("of_task"), "left").drop("of_task")
     by = evenly(F.col(TASK), shares) if shares > 1 else None
     at = StructType([rows.schema[ORDER], rows.schema[PLACE]])
-    told = [
-        StructField(SINCE, LongType()),
-        StructField(FIRST, at),
-        StructField(TRIGGER, at),
-    ]
+    told = [StructField(SINCE, LongType()), StructField(FIRST, at), StructField(TRIGGER, at)]
     given = [StructField(name, rows.schema[name].dataType) for name in LAST]
     return in_workers(rows, partial(worker.waits, hold), StructType([*given, *told]), by, shares)
