@@ -41,24 +41,8 @@ class Rejected:
 
 KeepPast = Callable[[str, Callable[[], "DataFrame"]], "DataFrame"]
 """Takes the name of a frame and what makes it; gives the frame, which may have been made before."""
-
-
-def call(name: str, make: Callable[[], DataFrame]) -> DataFrame:  # noqa: ARG001 - as all that keep
-    """The frame, made each time."""
-    return make()
-
-
 Counter = Callable[[str, "DataFrame", "Mapping[str, Column]"], "DataFrame"]
 """Takes a node, rows, and aggregates over them by name; gives the rows as they are."""
-
-
-def uncounted(node: str, rows: DataFrame, counts: Mapping[str, Column]) -> DataFrame:  # noqa: ARG001 - as every counter
-    """The rows, which nobody counts."""
-    return rows
-
-
-def _as_it_is(rows: DataFrame) -> DataFrame:
-    return rows
 
 
 @dataclass(frozen=True)
@@ -106,12 +90,12 @@ class Inputs:
     results_from: int | None = None
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
     clock_ms: int | None = None
-    hold: Callable[[DataFrame], DataFrame] = _as_it_is
-    keep_past: KeepPast = call
+    hold: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    keep_past: KeepPast = lambda _, make: make()
     extract: Extract = unextracted
     materialise: Callable[[DataFrame], DataFrame] | None = None
     retained_rows: int = 0
-    counted: Counter = uncounted
+    counted: Counter = lambda _, rows, __: rows
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
     homes: Mapping[str, tuple[Homes, int]] = field(default_factory=dict)
 

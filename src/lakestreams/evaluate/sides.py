@@ -90,7 +90,7 @@ class Sides:
     @cached_property
     def tasks(self) -> Tasks:
         """Puts rows into tasks."""
-        return Tasks(self.scope_keys, self.inputs.partitions, self.inputs.fewer)
+        return Tasks(self.scope_keys, self.inputs)
 
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
         """Refuses keys whose types can never be equal.

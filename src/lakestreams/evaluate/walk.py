@@ -68,8 +68,7 @@ _OUTCOMES = "outcomes"
 
 def run(topology: Topology, inputs: Inputs) -> Results:
     """Evaluates a bound topology over some cycles' inputs."""
-    walk = _Walk(topology, inputs, checking=False)
-    return walk.results()
+    return _Walk(topology, inputs, checking=False).results()
 
 
 def check(topology: Topology, spark: SparkSession) -> tuple[dict[str, DataFrame], list[LakestreamsError]]:

@@ -133,8 +133,9 @@ def unpaired(rows: Rows, judged: Judged, window: Window) -> tuple[Ints, Ints]:
 
 
 def closed(rows: Rows, judged: Judged, window: Window, waiting: Ints, ranks: Ranks) -> Matches:
-    """The waiting records that new ones let out."""
-    trigger = _let_out_by(rows, judged, window, waiting)
+    """The waiting records that new ones let out: the first one behind each that moves the clock past its close."""
+    steps = np.flatnonzero((judged.taking | rows.tick) & (rows.time == judged.clock)) if window.kafka else None
+    trigger = first_above(judged.clock, rows.task, rows.task[waiting], waiting + 1, judged.close[waiting], steps)
     comes = (trigger <= judged.first[waiting]) & np.append(rows.new, False)[trigger]
     waiting, trigger = waiting[comes], trigger[comes]
     # right before left, and the bytes of the key only where the rest is equal
@@ -142,12 +143,6 @@ def closed(rows: Rows, judged: Judged, window: Window, waiting: Ints, ranks: Ran
     order = sorted_by(by, lambda tied: ranks(waiting[tied]))
     waiting, trigger = waiting[order], trigger[order]
     return alone(rows, waiting, trigger, -1 - places(trigger[::-1])[::-1])
-
-
-def _let_out_by(rows: Rows, judged: Judged, window: Window, waiting: Ints) -> Ints:
-    """The first record behind each waiting one that moves the clock past its close, else the number of records."""
-    steps = np.flatnonzero((judged.taking | rows.tick) & (rows.time == judged.clock)) if window.kafka else None
-    return first_above(judged.clock, rows.task, rows.task[waiting], waiting + 1, judged.close[waiting], steps)
 
 
 def alone(rows: Rows, record: Ints, trigger: Ints, place: Ints) -> Matches:

@@ -105,7 +105,9 @@ def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> D
             bytes_of_key = byte_order(F.col(KEY), key_type(points))
             found = renumber(found, F.col(TURN), F.col(TIME), *bytes_of_key, F.col(RECORD_AT))
     else:
-        found = in_workers(_kernel_input(_with_times(both, join)), step, schema, *join.by_task())
+        grace_ms = {} if join.grace is None else {GRACE: milliseconds(join.grace)}
+        timed = both.withColumns({HISTORY: milliseconds(join.history), **grace_ms})
+        found = in_workers(_kernel_input(timed), step, schema, *join.by_task())
     several = waits and join.multi_row and not join.by_key
     return as_records(found, versions.schema[KEY].dataType, several=several)
 
@@ -116,12 +118,6 @@ def explain(how: JoinKind, history_ms: int, grace_ms: int | None = None) -> str:
     more = "" if grace_ms is None else ", and results by trigger"
     groups = groups_in_words(f"exchanged by task, then by key in groups of {ROWS_OF_A_WORKER:,}{more}")
     return f"stream-table {how} join, lookup as of event time within {history_ms} ms{waits}: {groups}"
-
-
-def _with_times(both: DataFrame, join: AsOf) -> DataFrame:
-    """Rows with the history and the grace of their tasks."""
-    waits = {} if join.grace is None else {GRACE: milliseconds(join.grace)}
-    return both.withColumns({HISTORY: milliseconds(join.history), **waits})
 
 
 def _with_bounds(both: DataFrame, join: AsOf, since: int) -> DataFrame:
