@@ -52,7 +52,7 @@ def cases(frames: Frames, count: int) -> Iterator[Case]:
     for name, part in (("sums", SUMS), ("min", (Part("amount", "min"),))):
         grouping = Grouping(part, of_table=True)
         yield Case(f"table, 10 % edited, {name} of 10 rows", changed, _of_table(state, edited, grouping, keys // 10))
-    yield Case("suppress, 10 s", changed, lambda: suppress.execute(edited, None, None, Hold(10_000), CYCLE))
+    yield Case("suppress, 10 s", changed, lambda: _buffered(edited, Hold(10_000)))
 
 
 def _clicks(spark: SparkSession, count: int, keys: int) -> DataFrame:
@@ -106,3 +106,7 @@ def _of_table(state: DataFrame, edited: DataFrame, grouping: Grouping, groups: i
         return aggregations.execute(halves, None, grouping, CYCLE, members=members)
 
     return run
+
+
+def _buffered(updates: DataFrame, hold: Hold) -> DataFrame:
+    return suppress.execute(suppress.waits_of(updates, None, None, hold), hold, CYCLE)

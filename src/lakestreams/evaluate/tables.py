@@ -100,12 +100,11 @@ class Derived(Sides):
             () if node.parent.key_windows is None else WINDOW_COLUMNS
         )  # a window is no part of what decides on the task
         updates = self.tasks.of_rows(node, node.parent, rows, but=but)
-        buffered, clocks, shares = self._past(node, "buffer"), self._past(node, "clocks"), self._shares(node)
+        clocks = self._past(node, "clocks")
+        waits = suppress.waits_of(updates, self._past(node, "buffer"), clocks, hold, shares=self._shares(node))
         if self.inputs.keeps:
-            waits = suppress.retain(updates, buffered, clocks, hold, shares=shares)
-            self._keep(node, buffer=waits, clocks=suppress.last_clocks(updates, clocks))
-        out = suppress.execute(updates, buffered, clocks, hold, self.since, shares=shares)
-        return TableSide(None, self.scope_keys.undone(out))
+            self._keep(node, buffer=suppress.retain(waits), clocks=suppress.last_clocks(updates, clocks))
+        return TableSide(None, self.scope_keys.undone(suppress.execute(waits, hold, self.since)))
 
     # --- aggregations ------------------------------------------------------------------------------------------------
 

@@ -163,10 +163,10 @@ def test_a_settled_row_that_a_later_change_has_moved_is_in_no_group(spark: Spark
 def test_a_buffer_stops_the_run_when_it_is_more_than_full_and_not_before(spark: SparkSession) -> None:
     hold = Hold(1_000, max_records=2, when_full="shutdown", name="held")
     updates = frame(spark, "t", [("a", "1", 1, 1), ("b", "1", 2, 2), ("a", "2", 3, 3)]).withColumn(TASK, F.lit(0))
-    assert suppress.execute(updates, None, None, hold, 1).collect() == []
+    assert suppress.execute(suppress.waits_of(updates, None, None, hold), hold, 1).collect() == []
     one_more = frame(spark, "t", [("c", "1", 4, 4)]).withColumn(TASK, F.lit(0))
     with pytest.raises(BufferFull, match='suppress "held": 3 keys wait in task 0, max_records is 2'), coded_errors():
-        suppress.execute(updates.unionByName(one_more), None, None, hold, 1).collect()
+        suppress.waits_of(updates.unionByName(one_more), None, None, hold).collect()
 
 
 def test_windows_that_have_closed_are_kept_no_longer(spark: SparkSession) -> None:

@@ -148,6 +148,7 @@ def test_a_buffers_updates_are_exchanged_by_task_if_they_are_many(rows: DataFram
     updates = rows.withColumn(TASK, F.col("o")["partition"]).drop(changes.INTO_KEY, changes.INTO)
     updates = plans.stored(updates, tmp_path / "updates")
     numbered = {"Sort": 1, "Window": 1}  # the results of a record, which may come from several tasks
-    assert plans.cost(suppress.execute(updates, None, None, Hold(5), 1), python=True) == numbered
-    many = plans.cost(suppress.execute(updates, None, None, Hold(5), 1, shares=2), python=True)
+    few, many = (suppress.waits_of(updates, None, None, Hold(5), shares=shares) for shares in (1, 2))
+    assert plans.cost(suppress.execute(few, Hold(5), 1), python=True) == numbered
+    many = plans.cost(suppress.execute(many, Hold(5), 1), python=True)
     assert many == {**numbered, "Exchange": 2}
