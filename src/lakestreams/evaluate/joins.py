@@ -14,6 +14,7 @@ from lakestreams.evaluate.lookups import Lookups
 from lakestreams.evaluate.scopes import types
 from lakestreams.evaluate.sides import late_by
 from lakestreams.evaluate.stateless import names
+from lakestreams.operators.clocks import tops_of, with_clocks
 from lakestreams.operators.foreign_key import pruning as fk_pruning
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
@@ -28,7 +29,7 @@ from lakestreams.operators.stream_table_as_of import frames as stream_versioned_
 from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
-from lakestreams.operators.windows import CLOSED, PerTask, Windowed
+from lakestreams.operators.windows import CLOSED, PerTask, Windowed, both_sides
 from lakestreams.topology.graph import (
     is_interleaved,
     is_multi_row,
@@ -120,15 +121,15 @@ class Shapes(Lookups):
         strict = node.rules == "strict"
         prunes = strict and join.ascending and self._small_input(node)
         mine, other = self._with_reached(node, join, *new) if prunes else self._with_pasts(node, *new)
-        shares = self._shares(node)
-        reached = self._tops(mine, other, join) if join.ascending else None
-        keeps = self.inputs.keeps
-        both = stream_stream.clocked(mine, other, join, self.since, reached) if strict or keeps else None
+        shares, arms, keeps = self._shares(node), both_sides(mine, other, join), self.inputs.keeps
+        reached = self._tops(arms, join) if join.ascending else None
+        both = with_clocks(arms, join, self.since, reached) if strict or keeps else None
         if keeps:
             if prunes:
-                kept = self._retained(join, shares, *self._with_pasts(node, *new))
+                every = self._near_the_end(join, shares, both_sides(*self._with_pasts(node, *new), join))
             else:
-                kept = self._retained(join, shares, mine, other, reached, both)
+                every = self._near_the_end(join, shares, arms, reached, both)
+            kept = stream_stream.retain(every, join, other.schema[KEY].dataType)
             self._keep(node, left=kept[0], right=kept[1])
         if strict and both is not None:
             self._reject(node, "LATE", stream_stream.late(both, join, self.since), late_by(F.col(CLOSED)))
@@ -139,28 +140,27 @@ class Shapes(Lookups):
                 join = replace(join, together=self._share_tasks(node, both, join.realm, past))
         return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
 
-    def _retained(
+    def _near_the_end(
         self,
         join: Windowed,
         shares: int,
-        left: DataFrame,
-        right: DataFrame,
+        arms: DataFrame,
         reached: DataFrame | None = None,
         both: DataFrame | None = None,
-    ) -> tuple[DataFrame, DataFrame]:
-        """What a window keeps of all its rows; of many only those near the end are looked at.
+    ) -> DataFrame:
+        """The arms, with clocks, that a window may keep; of many only those near the end.
 
         Args:
-            reached, both: what `tops` and `clocked` have made of these rows, if they are made already.
+            reached, both: what `tops_of` and `with_clocks` have made of the arms, if they are made already.
         """
         if shares > 1 and join.ascending and not join.varies:
-            reached = self._tops(left, right, join) if reached is None else reached
+            reached = self._tops(arms, join) if reached is None else reached
             # each side's table reads them: about as many as are stored
-            both = self.inputs.hold(stream_stream.near_the_end(left, right, join, reached))
-        return stream_stream.retain(left, right, join, both)
+            return self.inputs.hold(stream_stream.near_the_end(arms, join, reached))
+        return with_clocks(arms, join) if both is None else both
 
-    def _tops(self, left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
-        return self.inputs.hold(stream_stream.tops(left, right, join, self.since))
+    def _tops(self, arms: DataFrame, join: Windowed) -> DataFrame:
+        return self.inputs.hold(tops_of(arms, join.realm, self.since))
 
     def _with_pasts(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
         return self._with_past(node, "left", left), self._with_past(node, "right", right)
