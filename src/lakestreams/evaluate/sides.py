@@ -25,7 +25,6 @@ from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
 from lakestreams.operators.nullability import nullable
 from lakestreams.operators.records import (
     CONTRIBUTORS,
-    COORDINATES,
     KEY,
     OLD,
     ORDER,
@@ -241,8 +240,8 @@ class Sides:
             first = F.try_element_at(F.col(CONTRIBUTORS), F.lit(1))
             at = F.when(F.array_contains(CONTRIBUTORS, at), at).otherwise(F.coalesce(first, at))
         of_now = rows.where(is_new(self.inputs.wanted)).select(at.alias("at"), *said)
-        coordinates = of_now.select(*(F.col("at")[name].alias(name) for name in COORDINATES), *(DETAIL for _ in said))
-        self.results.rejected.append(Rejected(node.name, code, coordinates, earlier or waited))
+        records = of_now.select("at.*", *(DETAIL for _ in said))
+        self.results.rejected.append(Rejected(node.name, code, records, earlier or waited))
 
 
 def _follows_partitions(node: Join, parent: Node) -> bool:

@@ -68,7 +68,7 @@ class Running:
     """What is added up over a group's rows in their order, from what the past has."""
 
     def __init__(self, past: Column, has_past: bool, so_far: WindowSpec, *, leaves: bool) -> None:
-        self._past, self._has_past, self._so_far, self._leaves = past, has_past, so_far, leaves
+        self._past, self._has_past, self.so_far, self._leaves = past, has_past, so_far, leaves
 
     def start(self, name: str, of_row: Column) -> Column:
         """A past group's accumulator, or what a row brings."""
@@ -82,11 +82,7 @@ class Running:
         )
         # where nothing leaves nothing is taken off, which would cost wide decimals a digit
         delta = (came - left).cast(as_type) if self._leaves else came
-        return F.sum(self.start(name, delta)).over(self._so_far).cast(as_type)
-
-    def over(self, what: Column) -> Column:
-        """An aggregate of Spark's over the rows so far."""
-        return what.over(self._so_far)
+        return F.sum(self.start(name, delta)).over(self.so_far).cast(as_type)
 
 
 def added_up(
@@ -122,13 +118,13 @@ def _of_records(part: Part, running: Running) -> tuple[dict[str, Column], Column
     """Of a stream: extremes, last values and lists run on."""
     name, of = part.name, F.col(INTO)[part.name]
     if part.kind in ("min", "max"):
-        found = running.over({"min": F.min, "max": F.max}[part.kind](running.start(f"of_{name}", of)))
+        found = {"min": F.min, "max": F.max}[part.kind](running.start(f"of_{name}", of)).over(running.so_far)
         return {f"of_{name}": found}, found
     boxed = running.start(f"of_{name}", F.array(of))
     if part.kind == "last":
-        found = running.over(F.last(boxed))
+        found = F.last(boxed).over(running.so_far)
         return {f"of_{name}": found}, F.get(found, F.lit(0))
-    found = F.flatten(running.over(F.collect_list(boxed)))
+    found = F.flatten(F.collect_list(boxed).over(running.so_far))
     return {f"of_{name}": found}, found
 
 
