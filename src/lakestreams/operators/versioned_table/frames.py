@@ -68,7 +68,7 @@ def latest_only(rows: DataFrame, table: Versioned) -> DataFrame:
 
 def retain_latest(rows: DataFrame, table: Versioned) -> DataFrame:
     """What still matters of a versioned table whose readers only get the latest, and `clock` rows."""
-    return _through_workers(rows, table, worker.kept_for_latest)
+    return _through_workers(rows, table, partial(worker.kept, None))
 
 
 def retain(rows: DataFrame, table: Versioned) -> DataFrame:
@@ -76,7 +76,7 @@ def retain(rows: DataFrame, table: Versioned) -> DataFrame:
 
     Of a task there is a `clock` row that stands for its store time; by key there may be more of them, with lower times.
     """
-    return _through_workers(rows, table, partial(worker.kept_for_lookups, table.realm), looks_back=True)
+    return _through_workers(rows, table, partial(worker.kept, table.realm), looks_back=True)
 
 
 def prune(past: DataFrame, points: DataFrame) -> DataFrame:
