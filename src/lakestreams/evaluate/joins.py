@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.evaluate.lookups import Lookups
 from lakestreams.evaluate.scopes import types
-from lakestreams.evaluate.sides import late_by
+from lakestreams.evaluate.sides import ascends, late_by
 from lakestreams.evaluate.stateless import names
 from lakestreams.operators.clocks import tops_of, with_clocks
 from lakestreams.operators.foreign_key import pruning as fk_pruning
@@ -116,51 +116,52 @@ class Shapes(Lookups):
             interleaved=is_interleaved(node),
             realm=self.tasks.realm(node),
             together=node.rules == "kafka",
-            ascending=self._ascending(node),
+            ascending=ascends(node),
         )
         strict = node.rules == "strict"
         prunes = strict and join.ascending and self._small_input(node)
         mine, other = self._with_reached(node, join, *new) if prunes else self._with_pasts(node, *new)
-        shares, arms, keeps = self._shares(node), both_sides(mine, other, join), self.inputs.keeps
-        reached = self._tops(arms, join) if join.ascending else None
-        both = with_clocks(arms, join, self.since, reached) if strict or keeps else None
+        shares, both, keeps = self._shares(node), both_sides(mine, other, join), self.inputs.keeps
+        reached = self._tops(both, join) if join.ascending else None
+        clocked = with_clocks(both, join, self.since, reached) if strict or keeps else None
         if keeps:
             if prunes:
                 every = self._near_the_end(join, shares, both_sides(*self._with_pasts(node, *new), join))
             else:
-                every = self._near_the_end(join, shares, arms, reached, both)
+                every = self._near_the_end(join, shares, both, reached, clocked)
             kept = stream_stream.retain(every, join, other.schema[KEY].dataType)
             self._keep(node, left=kept[0], right=kept[1])
-        if strict and both is not None:
-            self._reject(node, "LATE", stream_stream.late(both, join, self.since), late_by(F.col(CLOSED)))
+        if strict and clocked is not None:
+            self._reject(node, "LATE", stream_stream.late(clocked, join, self.since), late_by(F.col(CLOSED)))
             if shares > 1:
                 past = list(self.inputs.retained.get(node.name, {}).values())
                 if node.name in self.results.pruned:
-                    past = [both.where(~is_new(self.since))]
-                join = replace(join, together=self._share_tasks(node, both, join.realm, past))
-        return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
+                    past = [clocked.where(~is_new(self.since))]
+                join = replace(join, together=self._share_tasks(node, clocked, join.realm, past))
+        return stream_stream.execute(mine, other, join, self.since, shares=shares, both=clocked)
 
     def _near_the_end(
         self,
         join: Windowed,
         shares: int,
-        arms: DataFrame,
+        both: DataFrame,
         reached: DataFrame | None = None,
-        both: DataFrame | None = None,
+        clocked: DataFrame | None = None,
     ) -> DataFrame:
         """The arms, with clocks, that a window may keep; of many only those near the end.
 
         Args:
-            reached, both: what `tops_of` and `with_clocks` have made of the arms, if they are made already.
+            both: both sides as arms (see `windows`).
+            reached, clocked: what `tops_of` and `with_clocks` have made of them, if they are made already.
         """
         if shares > 1 and join.ascending and not join.varies:
-            reached = self._tops(arms, join) if reached is None else reached
+            reached = self._tops(both, join) if reached is None else reached
             # each side's table reads them: about as many as are stored
-            return self.inputs.hold(stream_stream.near_the_end(arms, join, reached))
-        return with_clocks(arms, join) if both is None else both
+            return self.inputs.hold(stream_stream.near_the_end(both, join, reached))
+        return with_clocks(both, join) if clocked is None else clocked
 
-    def _tops(self, arms: DataFrame, join: Windowed) -> DataFrame:
-        return self.inputs.hold(tops_of(arms, join.realm, self.since))
+    def _tops(self, both: DataFrame, join: Windowed) -> DataFrame:
+        return self.inputs.hold(tops_of(both, join.realm, self.since))
 
     def _with_pasts(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
         return self._with_past(node, "left", left), self._with_past(node, "right", right)

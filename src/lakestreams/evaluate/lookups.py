@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.evaluate.placement import Placement, keys_of
 from lakestreams.evaluate.scopes import types
+from lakestreams.evaluate.sides import ascends
 from lakestreams.operators.records import KEY, ORDER, TASK
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
@@ -111,7 +112,7 @@ class Lookups(Placement):
             multi_row=is_multi_row(node.left) or is_multi_row(node.right),
             realm=self.tasks.realm(node),
             shares=self._shares(node),
-            ascending=self._ascending(node),
+            ascending=ascends(node),
         )
         if join.shares > 1 and key_source(node.right) is not None:  # else the task of the table's old rows is not known
             every = keys_of([sides.points, sides.changes, *past])

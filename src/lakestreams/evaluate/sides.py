@@ -193,10 +193,6 @@ class Sides:
                 rows = rows.unionByName(order.ticks(moves, rows))
         return rows
 
-    def _ascending(self, node: Join) -> bool:
-        """Whether the records of both sides bring clocks that ascend with the order."""
-        return _follows_partitions(node, node.left) and _follows_partitions(node, node.right)
-
     def _shares(self, node: Node) -> int:
         """How many Python workers a kernel's rows need, as far as they are counted."""
         times = _MULTIPLIED if any(map(multiplies, node.parents)) else 1
@@ -249,10 +245,15 @@ def _follows_partitions(node: Join, parent: Node) -> bool:
     return node.follows_strictly and follows_partitions(parent)
 
 
+def ascends(node: Join) -> bool:
+    """Whether the records of both sides bring clocks that ascend with the order."""
+    return all(_follows_partitions(node, parent) for parent in node.parents)
+
+
 def late_by(closed: Column) -> Column:
     """What there is to say of a late record: by how much it is, from when its window closed and its clock."""
     missed = F.col(CLOCK) - closed
     return F.format_string("late by %d ms: its window closed at %d, the clock stood at %d", missed, closed, CLOCK)
 
 
-__all__ = ["DETAIL", "EXPECTATION", "ROW", "RULES", "Rejected", "Sides", "late_by"]
+__all__ = ["DETAIL", "EXPECTATION", "ROW", "RULES", "Rejected", "Sides", "ascends", "late_by"]

@@ -150,7 +150,7 @@ class Derived(Sides):
         )
 
     def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
-        side, few = self._changes(node, "table", node.parent, table), self._new_rows(node) <= _SMALL_INPUT
+        side, small_input = self._changes(node, "table", node.parent, table), self._new_rows(node) <= _SMALL_INPUT
         rows = TableSide(
             None if side.state is None else side.state.withColumn(group_members.SETTLED, F.lit(True)),
             None if side.changes is None else side.changes.withColumn(group_members.SETTLED, F.lit(False)),
@@ -161,10 +161,10 @@ class Derived(Sides):
         if told and not grouping.looks_at_members:
             _, known = self._grouped(node, new, OLD, changes.OUT_KEY, changes.OUT)
         else:
-            known = changes.with_before(versions.of_keys(grouped, new) if few else grouped)
+            known = changes.with_before(versions.of_keys(grouped, new) if small_input else grouped)
         adds_and_subtracts, members = changes.adds_and_subtracts(known, self.since), None
         if grouping.looks_at_members:
-            had = group_members.of_touched_groups(grouped, adds_and_subtracts, self.since) if few else grouped
+            had = group_members.of_touched_groups(grouped, adds_and_subtracts, self.since) if small_input else grouped
             members = group_members.members(had, self.since)
         return adds_and_subtracts, grouping, members
 

@@ -40,14 +40,14 @@ TICK: Final = "tick"  # whether a row only moves clocks
 
 def joined(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """All results of rows that share tasks."""
-    share, rows, window = _given(join, since, columns)
+    share, rows, window = _placed(join, since, columns)
     del columns  # what no result needs is free from here on
     yield from _results(share, rows, kernel.match(rows, window, share.ranks))
 
 
 def met(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """Of rows that share keys and bring their clocks: the results that wait for nothing."""
-    share, rows, window = _given(join, since, columns)
+    share, rows, window = _placed(join, since, columns)
     del columns
     judged = kernel.judge(rows, window)
     yield from _results(share, rows, kernel.pairs(rows, judged, window))
@@ -57,7 +57,7 @@ def met(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
 
 def waiting(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """Of rows that share keys and bring their clocks: those that wait for time to let them out, as they came."""
-    share, rows, window = _given(join, since, columns)
+    share, rows, window = _placed(join, since, columns)
     judged = kernel.judge(rows, window)
     deque(kernel.pairs(rows, judged, window), maxlen=0)
     _, waits = kernel.unpaired(rows, judged, window)
@@ -69,13 +69,13 @@ def waiting(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
 
 def let_out(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """Of rows that share tasks: the results of those that wait; all others have lost key and value."""
-    share, rows, window = _given(join, since, columns)
+    share, rows, window = _placed(join, since, columns)
     del columns
     judged = kernel.judge(rows, window)
     yield from _results(share, rows, [kernel.closed(rows, judged, window, np.flatnonzero(judged.taking), share.ranks)])
 
 
-def _given(join: Windowed, since: int, columns: Columns) -> tuple[Placed, Rows, Window]:
+def _placed(join: Windowed, since: int, columns: Columns) -> tuple[Placed, Rows, Window]:
     """Rows in their order, and what the kernel takes of them."""
     share = Placed(columns, right_first=join.overlap == "right_first", interleaved=join.interleaved)
     rows, window = _rows(join, since, share), _window(join, share)
