@@ -9,12 +9,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from bench.frames import MINUTE, Frames, orders, share, text
 from bench.measures import Case
+from lakestreams.operators import versions
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
-from lakestreams.operators.aggregate.grouping import Grouping
-from lakestreams.operators.aggregate.part import Part
-from lakestreams.operators.records import KEY, ORDER, VALUE
+from lakestreams.operators.aggregate.grouping import Grouping, Part
+from lakestreams.operators.records import KEY, ORDER, VALUE, is_new
 from lakestreams.operators.suppress import frames as suppress
 from lakestreams.operators.suppress.kernel import Hold
 from lakestreams.topology.kinds import TimeWindows
@@ -52,7 +52,7 @@ def cases(frames: Frames, count: int) -> Iterator[Case]:
     for name, part in (("sums", SUMS), ("min", (Part("amount", "min"),))):
         grouping = Grouping(part, of_table=True)
         yield Case(f"table, 10 % edited, {name} of 10 rows", changed, _of_table(state, edited, grouping, keys // 10))
-    yield Case("suppress, 10 s", changed, lambda: suppress.execute(edited, None, None, Hold(10_000), CYCLE))
+    yield Case("suppress, 10 s", changed, lambda: _buffered(edited, Hold(10_000)))
 
 
 def _clicks(spark: SparkSession, count: int, keys: int) -> DataFrame:
@@ -75,7 +75,7 @@ def _of_stream(
 ) -> Callable[[], DataFrame]:
     def run() -> DataFrame:
         halves = _halves(rows)
-        past = aggregations.prune(groups, halves) if prune and groups is not None else groups
+        past = versions.of_keys(groups, halves) if prune and groups is not None else groups
         return aggregations.execute(halves, past, grouping, CYCLE)
 
     return run
@@ -98,10 +98,15 @@ def _of_table(state: DataFrame, edited: DataFrame, grouping: Grouping, groups: i
     def run() -> DataFrame:
         settled = state.withColumn(group_members.SETTLED, F.lit(True))
         rows = grouped(settled.unionByName(edited.withColumn(group_members.SETTLED, F.lit(False))))
-        halves = changes.adds_and_subtracts(changes.with_before(changes.of_changed_keys(rows, CYCLE)), CYCLE)
+        changed = versions.of_keys(rows, rows.where(is_new(CYCLE)))
+        halves = changes.adds_and_subtracts(changes.with_before(changed), CYCLE)
         members = None
         if grouping.looks_at_members:
             members = group_members.members(group_members.of_touched_groups(rows, halves, CYCLE), CYCLE)
         return aggregations.execute(halves, None, grouping, CYCLE, members=members)
 
     return run
+
+
+def _buffered(updates: DataFrame, hold: Hold) -> DataFrame:
+    return suppress.execute(suppress.waits_of(updates, None, None, hold), hold, CYCLE)

@@ -27,6 +27,7 @@ from bench.other import Other
 from lakestreams.engine.runtime.tuning import ARROW
 from lakestreams.engine.state.cached_frames import CachedFrames
 from lakestreams.local.session import spark_session
+from lakestreams.operators.clocks import with_clocks
 from lakestreams.operators.foreign_key import pruning as fk_pruning
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.homes import share_tasks
@@ -143,7 +144,8 @@ def _past(frames: Frames, count: int) -> Iterator[Case]:
     for how in ("inner", "left"):
         join = _join_of(how, window)
         yield Case(f"batch alone, {how}", count, _join(fresh_left, fresh_right, join))
-        past = [side.persist() for side in stream_stream.retain(left.where(~new), right.where(~new), join)]
+        arms = with_clocks(both_sides(left.where(~new), right.where(~new), join), join)
+        past = [side.persist() for side in stream_stream.retain(arms, join, right.schema[KEY].dataType)]
         pruned = _join(fresh_left, fresh_right, join, past=past, whole=(left, right))
         yield Case(f"past 10 x, {how}", count, pruned, f"batch alone, {how}")
         yield Case(f"past 10 x unfiltered, {how}", count, _join(left, right, join), f"batch alone, {how}")

@@ -12,12 +12,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from bench.frames import MINUTE, PARTITIONS, Frames, share, text
 from bench.measures import Case
 from lakestreams.operators.stream_table_as_of import frames as frames_as_of
-from lakestreams.operators.stream_table_as_of.options import AsOf
+from lakestreams.operators.stream_table_as_of.frames import AsOf
 from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.stream_table_wait.frames import StreamAndTable
 from lakestreams.operators.stream_table_wait.options import WaitOptions
 from lakestreams.operators.versioned_table import frames as versioned
-from lakestreams.operators.versioned_table.options import Versioned
+from lakestreams.operators.versioned_table.frames import Versioned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

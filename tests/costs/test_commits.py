@@ -21,8 +21,7 @@ from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.publish import event_log, quarantine
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.evaluate import walk
-from lakestreams.evaluate.inputs import Inputs
-from lakestreams.evaluate.sides import EXPECTATION
+from lakestreams.evaluate.inputs import EXPECTATION, Inputs
 from lakestreams.operators.versions import TableSide
 from lakestreams.topology.joins import Join
 

@@ -17,7 +17,7 @@ from lakestreams.engine.ledger import fence, rows
 from lakestreams.engine.publish import events, orphans, quarantine
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime import failpoints
-from lakestreams.evaluate.sides import EXPECTATION
+from lakestreams.evaluate.inputs import EXPECTATION
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -92,8 +92,8 @@ def pruned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
     def noting(self: Any, node: WindowedJoin, *rest: Any) -> Any:
         found = real(self, node, *rest)
-        retained = sum(rows.count() for rows in self.retained.get(node.name, {}).values())
-        seen.append((self.pruned.get(node.name, -1), retained))
+        retained = sum(rows.count() for rows in self.inputs.retained.get(node.name, {}).values())
+        seen.append((self.results.pruned.get(node.name, -1), retained))
         return found
 
     monkeypatch.setattr(lookups, "MANY_RETAINED", 1)
@@ -130,7 +130,9 @@ def test_versions_that_no_point_asks_for_stay_where_they_are(
 
     def noting(self: Any, node: Any, rows: Any, waits: int) -> Any:
         found = real(self, node, rows, waits)
-        seen.append((self.pruned[node.name], sum(one.count() for one in self.retained[node.name].values())))
+        seen.append(
+            (self.results.pruned[node.name], sum(one.count() for one in self.inputs.retained[node.name].values()))
+        )
         return found
 
     monkeypatch.setattr(lookups, "MANY_RETAINED", 1)

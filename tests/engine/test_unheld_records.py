@@ -94,8 +94,8 @@ def test_so_do_results(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
     whole = in_one_batch(spark, tmp_path, topology, log)
     near: list[DataFrame] = []
 
-    def noting(left: DataFrame, right: DataFrame, join: Windowed, reached: DataFrame) -> DataFrame:
-        near.append(real(left, right, join, reached))
+    def noting(both: DataFrame, join: Windowed, reached: DataFrame) -> DataFrame:
+        near.append(real(both, join, reached))
         return near[-1]
 
     real = frames.near_the_end

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams import Json, KStream, KTable, StreamsBuilder, Text
-from lakestreams.evaluate.sides import DETAIL
+from lakestreams.evaluate.inputs import DETAIL
 from lakestreams.testing import Refused, Result, TopologyTestDriver
 from lakestreams.testing.histories import Histories, Piped
 from lakestreams.testing.small import small

@@ -70,7 +70,7 @@ def test_keys_are_equal_and_ordered_as_spark_says(spark: SparkSession, of: str) 
     found = told.orderBy("l", "r").collect()
     keys = rows.orderBy("place").toArrow().column("k").combine_chunks()
     size = len(keys)
-    numbers, ranks = arrays.key_numbers(keys), arrays._ranked(keys)
+    numbers, ranks = arrays.key_numbers(keys), arrays._numbered(keys, arrays._ranked)
     assert numbers.min() >= 0
     assert (numbers[:, None] == numbers).tolist() == np.reshape([row["same"] for row in found], (size, size)).tolist()
     assert (ranks[:, None] < ranks).tolist() == np.reshape([row["less"] for row in found], (size, size)).tolist()

@@ -13,10 +13,11 @@ from tests.reference.records import Record
 from tests.reference.stream_stream_kafka import KafkaJoin
 from tests.reference.windows import Windows
 
+from lakestreams.operators.clocks import tops_of, with_clocks
 from lakestreams.operators.records import CONTRIBUTOR_TYPE, ORDER_TYPE, unextracted
 from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_stream import pruning
-from lakestreams.operators.windows import Windowed
+from lakestreams.operators.windows import Windowed, both_sides
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
                     both = [one.unionByName(old, allowMissingColumns=True) for one, old in zip(new, past, strict=True)]
                     read = reached(new, past, join, cycle) if pruned and cycle > 1 else both
                     ways[pruned, ascending] += results(stream_stream.execute(*read, join, cycle))
-                    kept = stream_stream.retain(*both, join)
+                    kept = retained(both, join)
                     past = tuple(spark.createDataFrame(side.collect(), side.schema) for side in kept)
     first = ways["whole", False]
     assert len(first) > 40
@@ -113,14 +114,19 @@ def test_what_lies_near_the_end_is_all_that_is_retained(spark: SparkSession, see
                 for side in (left, right)
             ]
             both = [one.unionByName(old, allowMissingColumns=True) for one, old in zip(new, past, strict=True)]
-            reached = stream_stream.tops(*both, join, cycle)
-            near = stream_stream.near_the_end(*both, join, reached)
-            kept, wanted = stream_stream.retain(*both, join, near), stream_stream.retain(*both, join)
+            arms = both_sides(*both, join)
+            near = stream_stream.near_the_end(arms, join, tops_of(arms, join.realm, cycle))
+            kept, wanted = retained(both, join, near), retained(both, join)
             for mine, other in zip(kept, wanted, strict=True):
                 assert sorted(map(str, mine.collect())) == sorted(map(str, other.collect()))
             fewer += sum(side.count() for side in both) - near.count()
             past = tuple(spark.createDataFrame(side.collect(), side.schema) for side in wanted)
     assert fewer > 0 or span == 60
+
+
+def retained(both: list[DataFrame], join: Windowed, near: DataFrame | None = None) -> tuple[DataFrame, DataFrame]:
+    arms = with_clocks(both_sides(*both, join), join) if near is None else near
+    return stream_stream.retain(arms, join, both[1].schema["k"].dataType)
 
 
 def reached(new: list[DataFrame], past: tuple[DataFrame, ...], join: Windowed, cycle: int) -> Any:

@@ -21,8 +21,7 @@ from tests.operators.test_stream_stream_arrays import SETTINGS, WIDER, Setting, 
 from lakestreams.operators import workers
 from lakestreams.operators.segments import running
 from lakestreams.operators.stream_stream import worker
-from lakestreams.operators.stream_stream.rows import Window
-from lakestreams.operators.stream_stream.worker import Options
+from lakestreams.operators.windows import Windowed
 
 SEED, EXAMPLES = 20261126, 12
 AT = {"source": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "attempt": pa.int32()}
@@ -41,7 +40,7 @@ STRICT = [one for one in SETTINGS if one.rules == "strict"]
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_one_share(setting: Setting) -> None:
     for history, rng in examples(setting):
-        found = worker.joined(options(setting, history), columns(table(history.arrivals, rng)))
+        found = worker.joined(options(setting, history), 0, columns(table(history.arrivals, rng)))
         require_same(setting, history, rows(found), wanted(setting, history)[0])
 
 
@@ -52,8 +51,8 @@ def test_by_key_and_then_by_task(setting: Setting) -> None:
         told, batches = options(setting, history), []
         waiting = [given.slice(0, 0)]
         for share in shares(given, [hash(str(key)) % 3 for key in given.column("k").to_pylist()]):
-            batches += worker.met(told, columns(share))
-            waiting += [pa.Table.from_batches([one]) for one in worker.waiting(told, columns(share))]
+            batches += worker.met(told, 0, columns(share))
+            waiting += [pa.Table.from_batches([one]) for one in worker.waiting(told, 0, columns(share))]
         steps = given
         for name in ("k", "lv", "rv", "contributors"):
             place = steps.schema.get_field_index(name)
@@ -61,7 +60,7 @@ def test_by_key_and_then_by_task(setting: Setting) -> None:
         if setting.emit != "eager":
             both = pa.concat_tables([*waiting, steps])
             for share in shares(both, both.column("task").to_pylist()):
-                batches += worker.let_out(told, columns(share))
+                batches += worker.let_out(told, 0, columns(share))
         require_same(setting, history, rows(batches), wanted(setting, history)[0])
 
 
@@ -80,8 +79,8 @@ SECOND = 1 << 32  # the turn of the second side's first row
 def test_rows_of_one_record_take_turns(right_first: bool, interleaved: bool, expected: list[tuple[int, str]]) -> None:
     """A record with two rows on each side; a result has the later of its two times."""
     given = [row(1, arm, 5 + 4 * arm, "k", place) for place in (1, 0) for arm in (1, 0)]
-    one = Options(Window(4, 4, 9), 0, False, 1, right_first, interleaved)
-    found = [made for batch in worker.joined(one, columns(as_table(given))) for made in batch.to_pylist()]
+    one = Windowed("inner", 4, 4, 9, overlap="right_first" if right_first else "left_first", interleaved=interleaved)
+    found = [made for batch in worker.joined(one, 0, columns(as_table(given))) for made in batch.to_pylist()]
     assert sorted((made["turn"], made["lv"]["a"] + made["rv"]["a"]) for made in found) == expected
     assert {made["ts"] for made in found} == {9}
 
@@ -100,7 +99,7 @@ def test_what_no_result_needs_is_free_while_results_are_made(step: Callable[...,
 
     def spied(arrived: dict[str, Any]) -> Iterator[Any]:
         held.extend(weakref.ref(arrived[name]) for name in ("ts", "moves", "task", "tick"))
-        results = step(Options(Window(5, 5, outer=(True, True)), 0, False, 1, False, False), arrived)
+        results = step(Windowed("outer", 5, 5), 0, arrived)
         del arrived
         yield from results
 
@@ -119,10 +118,9 @@ def examples(setting: Setting) -> Iterator[tuple[History, random.Random]]:
         yield History(setting.arrivals(events), rng.choice(WIDER)), rng
 
 
-def options(setting: Setting, history: History) -> Options:
-    before, after, grace = history.times
-    window = replace(setting.options, before=before, after=after, grace=grace)
-    return Options(window, since=0, varies=False, realm=STRIDE, right_first=False, interleaved=False)
+def options(setting: Setting, history: History) -> Windowed:
+    join = Windowed(setting.how, *history.times, setting.emit, setting.rules, realm=STRIDE)
+    return replace(join, store="in_memory" if setting.in_memory else join.store)
 
 
 def table(arrivals: Sequence[Arrival], rng: random.Random) -> Any:

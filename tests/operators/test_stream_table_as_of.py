@@ -15,10 +15,10 @@ from tests.reference.stream_table import StreamTableJoin
 from tests.reference.tables import VersionedTable
 
 from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
+from lakestreams.operators.stream_table_as_of.frames import AsOf
 from lakestreams.operators.stream_table_as_of.grace import retain
-from lakestreams.operators.stream_table_as_of.options import AsOf
 from lakestreams.operators.versioned_table import frames as versioned
-from lakestreams.operators.versioned_table.options import Versioned
+from lakestreams.operators.versioned_table.frames import Versioned
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,8 @@ from tests.reference.race import RaceJoin
 from tests.reference.records import Result
 
 from lakestreams.operators.stream_table_wait import worker
-from lakestreams.operators.stream_table_wait.worker import Options
+from lakestreams.operators.stream_table_wait.options import WaitOptions
+from lakestreams.operators.stream_table_wait.worker import EXPIRED, Options
 
 SEED, EXAMPLES = 20261128, 25
 KEY = pa.struct({"history": pa.int64(), "k": pa.string()})
@@ -50,7 +51,7 @@ class Waits:
         return f"{self.how}, wait {self.wait}, amend {self.amend}, {self.lies}"
 
     def options(self, since: int) -> Options:
-        return Options(self.how == "left", self.wait, self.amend, since, since, right_first=True, with_records=False)
+        return Options(WaitOptions(self.how, self.wait, self.amend, overlap="right_first"), since, since)
 
 
 LIES = tuple(
@@ -96,7 +97,7 @@ def wanted(join: Waits, arrivals: Sequence[Arrival]) -> list[Found]:
     page, found = RaceJoin(join.how, join.wait, join.amend, sides), []
     for one in arrivals:
         results: list[Result] = getattr(page, one.arm)(one.record)
-        found += [(one.record.offset, (late.offset, None), worker.EXPIRED) for late in page.given_up]
+        found += [(one.record.offset, (late.offset, None), EXPIRED) for late in page.given_up]
         found += [(one.record.offset, page_row(row), row.kind) for row in results]
         page.given_up.clear()
     return [(trigger, *made, kind) for trigger, made, kind in found]
@@ -163,7 +164,7 @@ def with_ends(options: Options, rows: Sequence[Row]) -> Any:
     found = [one for one in rows if one["o"]["cycle"] < 0]
     clocks: dict[int, int] = {}
     open_: list[Row] = []
-    bounds = {"waited": options.wait, "until": options.amend}
+    bounds = {"waited": options.join.wait, "until": options.join.amend}
     for one in sorted((one for one in rows if one["o"]["cycle"] >= 0), key=lambda one: one["o"]["cycle"]):
         clock = clocks[one["task"]] = max(clocks.get(one["task"], 0), one["moves"])
         made = {**one, "moves": clock}
@@ -183,7 +184,7 @@ def numbered(results: Sequence[Row]) -> list[Row]:
     """Results with the places of what their triggers close, as `frames` counts them."""
     closed = defaultdict(list)
     for one in results:
-        if one["kind"] in ("unmatched", worker.EXPIRED):
+        if one["kind"] in ("unmatched", EXPIRED):
             closed[one["o"]["partition"], one["o"]["cycle"]].append(one)
     for (_, cycle), some in closed.items():
         for place, one in enumerate(sorted(some, key=lambda one: -one["record_at"]["o"]["cycle"]), 1):

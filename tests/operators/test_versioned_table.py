@@ -14,7 +14,7 @@ from tests.operators.rows import frame
 from tests.operators.test_versioned_table_arrays import odd, sides, told
 
 from lakestreams.operators.versioned_table import frames as versioned
-from lakestreams.operators.versioned_table.options import Versioned
+from lakestreams.operators.versioned_table.frames import Versioned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

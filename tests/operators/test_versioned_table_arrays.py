@@ -154,9 +154,9 @@ def kept(
     """
     histories = {row["task"] // realm: row["history"] for row in known}
     if keeps == "latest":
-        found = through(way, worker.kept_for_latest, known, realm, given)
+        found = through(way, partial(worker.kept, None), known, realm, given)
     else:
-        found = through(way, partial(worker.kept_for_lookups, realm), known, realm, given, looks_back=True)
+        found = through(way, partial(worker.kept, realm), known, realm, given, looks_back=True)
     return [{**row, "history": histories[row["task"] // realm]} for row in found]
 
 

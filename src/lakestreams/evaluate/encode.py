@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.errors import FormatUnfit
-from lakestreams.evaluate.stateless import names, where
+from lakestreams.evaluate.stateless import names
 from lakestreams.formats.json import write_object
 from lakestreams.operators.records import KEY, TIME, VALUE
 
@@ -68,7 +68,7 @@ def _require_fit(
     if lacks or left_out:
         fault = f"names {', '.join(lacks)}, which the {side} lacks" if lacks else f"leaves {', '.join(left_out)} out"
         message = f"{side}: {how.describe()} {fault}"
-        raise FormatUnfit(message, hint=f"the {side} has: {', '.join(columns)}", where=where(sink))
+        raise FormatUnfit(message, hint=f"the {side} has: {', '.join(columns)}", where=sink.where)
     wanted = rows.select(*(F.lit(None).cast(kind).alias(name) for name, kind in declared.items())).schema
     found = rows.select(*(columns[name].alias(name) for name in declared)).schema
     wrong = [
@@ -79,7 +79,4 @@ def _require_fit(
     ]
     if wrong:
         hint = "declare it as it is, or cast it in a map_values or joiner"
-        raise FormatUnfit("\n".join(wrong), hint=hint, where=where(sink))
-
-
-__all__ = ["encoded"]
+        raise FormatUnfit("\n".join(wrong), hint=hint, where=sink.where)

@@ -7,19 +7,42 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestreams.evaluate.scopes import Scopes
-from lakestreams.evaluate.sides import Counter, KeepPast, Rejected, call, uncounted
 from lakestreams.operators.records import Extract, unextracted
 from lakestreams.operators.versions import TableSide
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from lakestreams.expectations.judging import Dataset
     from lakestreams.operators.noted_homes import Homes
 
 
-def _as_it_is(rows: DataFrame) -> DataFrame:
-    return rows
+DETAIL, RULES, ROW = "detail", "rules", "row"
+EXPECTATION = "EXPECTATION"
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Records a step has no use for.
+
+    Attributes:
+        node: the step's name.
+        code: the reason, such as NULL_KEY.
+        records: columns `source, partition, offset, attempt`, and `detail` (string) where there is more to say; of the
+            code EXPECTATION `rules` (array<string>) and `row` (JSON text of what a step made of the record).
+        earlier: whether records of earlier cycles may be among them.
+    """
+
+    node: str
+    code: str
+    records: DataFrame
+    earlier: bool = False
+
+
+KeepPast = Callable[[str, Callable[[], "DataFrame"]], "DataFrame"]
+"""Takes the name of a frame and what makes it; gives the frame, which may have been made before."""
+Counter = Callable[[str, "DataFrame", "Mapping[str, Column]"], "DataFrame"]
+"""Takes a node, rows, and aggregates over them by name; gives the rows as they are."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +90,12 @@ class Inputs:
     results_from: int | None = None
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
     clock_ms: int | None = None
-    hold: Callable[[DataFrame], DataFrame] = _as_it_is
-    keep_past: KeepPast = call
+    hold: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    keep_past: KeepPast = lambda _, make: make()
     extract: Extract = unextracted
     materialise: Callable[[DataFrame], DataFrame] | None = None
     retained_rows: int = 0
-    counted: Counter = uncounted
+    counted: Counter = lambda _, rows, __: rows
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
     homes: Mapping[str, tuple[Homes, int]] = field(default_factory=dict)
 

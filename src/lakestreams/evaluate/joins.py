@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.evaluate.lookups import Lookups
-from lakestreams.evaluate.scopes import key_names, types
-from lakestreams.evaluate.sides import late_by
+from lakestreams.evaluate.scopes import types
+from lakestreams.evaluate.sides import ascends, late_by
 from lakestreams.evaluate.stateless import names
+from lakestreams.operators.clocks import tops_of, with_clocks
 from lakestreams.operators.foreign_key import pruning as fk_pruning
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
@@ -28,7 +29,7 @@ from lakestreams.operators.stream_table_as_of import frames as stream_versioned_
 from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
-from lakestreams.operators.windows import CLOSED, PerTask, Windowed
+from lakestreams.operators.windows import CLOSED, PerTask, Windowed, both_sides
 from lakestreams.topology.graph import (
     is_interleaved,
     is_multi_row,
@@ -79,23 +80,20 @@ class Shapes(Lookups):
         told = {"old": old} if node.is_table else {}
         return self.scope_keys.undone(call(self, node, first(left), second(right), **told))
 
-    def without_absent_deletes(self, node: DropAbsentDeletes, table: TableSide) -> TableSide:
-        """A table without deletions of keys that have no row; the rows that it has are remembered as a join's are."""
-        table = self._remembered(node, "table", self.scope_keys.table(table))
+    def quiet(self, node: Node, table: TableSide) -> TableSide:
+        """A table without deletions of keys that have no row, such as those that a filter makes (Kafka's KTableFilter).
+
+        The rows that it has are remembered as a join's are; of a filter only if its input does not say what was before.
+        """
+        if isinstance(node, DropAbsentDeletes) or remembers_rows(node):
+            table = self._remembered(node, "table", self.scope_keys.table(table))
         return self.steps.drop_absent_deletes(table, self.since).each(self.scope_keys.undone)
 
     def repartition(self, node: Repartition, rows: DataFrame) -> DataFrame:
         """The records that a repartition topic takes: null keys are refused unless a join behind has a use for them."""
         if keeps_null_keys(node, self.topology.nodes):
             return rows
-        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
-        return rows.where(F.col(KEY).isNotNull())
-
-    def quiet(self, node: Node, table: TableSide) -> TableSide:
-        """A filtered table without the deletions of rows that did not pass before (Kafka's KTableFilter)."""
-        if remembers_rows(node):
-            table = self._remembered(node, "table", self.scope_keys.table(table))
-        return self.steps.drop_absent_deletes(table, self.since).each(self.scope_keys.undone)
+        return self._without_nulls(node, rows, KEY)
 
     # --- one method a shape ------------------------------------------------------------------------------------------
 
@@ -118,54 +116,52 @@ class Shapes(Lookups):
             interleaved=is_interleaved(node),
             realm=self.tasks.realm(node),
             together=node.rules == "kafka",
-            ascending=self._ascending(node),
+            ascending=ascends(node),
         )
         strict = node.rules == "strict"
         prunes = strict and join.ascending and self._small_input(node)
         mine, other = self._with_reached(node, join, *new) if prunes else self._with_pasts(node, *new)
-        shares = self._shares(node)
-        reached = self._tops(mine, other, join) if join.ascending else None
-        both = stream_stream.clocked(mine, other, join, self.since, reached) if strict or self.keeps else None
-        if self.keeps:
+        shares, both, keeps = self._shares(node), both_sides(mine, other, join), self.inputs.keeps
+        reached = self._tops(both, join) if join.ascending else None
+        clocked = with_clocks(both, join, self.since, reached) if strict or keeps else None
+        if keeps:
             if prunes:
-                kept = self._retained(join, shares, *self._with_pasts(node, *new))
+                every = self._near_the_end(join, shares, both_sides(*self._with_pasts(node, *new), join))
             else:
-                kept = self._retained(join, shares, mine, other, reached, both)
-            self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
-        if strict:
-            self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
-            if shares > 1 and both is not None:
-                past = list(self.retained.get(node.name, {}).values())
-                if node.name in self.pruned:
-                    past = [both.where(~is_new(self.since))]
-                join = replace(join, together=self._share_tasks(node, both, join.realm, past))
-        return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
+                every = self._near_the_end(join, shares, both, reached, clocked)
+            kept = stream_stream.retain(every, join, other.schema[KEY].dataType)
+            self._keep(node, left=kept[0], right=kept[1])
+        if strict and clocked is not None:
+            self._reject(node, "LATE", stream_stream.late(clocked, join, self.since), late_by(F.col(CLOSED)))
+            if shares > 1:
+                past = list(self.inputs.retained.get(node.name, {}).values())
+                if node.name in self.results.pruned:
+                    past = [clocked.where(~is_new(self.since))]
+                join = replace(join, together=self._share_tasks(node, clocked, join.realm, past))
+        return stream_stream.execute(mine, other, join, self.since, shares=shares, both=clocked)
 
-    def _retained(
+    def _near_the_end(
         self,
         join: Windowed,
         shares: int,
-        left: DataFrame,
-        right: DataFrame,
+        both: DataFrame,
         reached: DataFrame | None = None,
-        both: DataFrame | None = None,
-    ) -> tuple[DataFrame, DataFrame]:
-        """What a window keeps of all its rows; of many only those near the end are looked at.
+        clocked: DataFrame | None = None,
+    ) -> DataFrame:
+        """The arms, with clocks, that a window may keep; of many only those near the end.
 
         Args:
-            reached, both: what `tops` and `clocked` have made of these rows, if they are made already.
+            both: both sides as arms (see `windows`).
+            reached, clocked: what `tops_of` and `with_clocks` have made of them, if they are made already.
         """
         if shares > 1 and join.ascending and not join.varies:
-            reached = self._tops(left, right, join) if reached is None else reached
+            reached = self._tops(both, join) if reached is None else reached
             # each side's table reads them: about as many as are stored
-            both = self._once(stream_stream.near_the_end(left, right, join, reached))
-        return stream_stream.retain(left, right, join, both)
+            return self.inputs.hold(stream_stream.near_the_end(both, join, reached))
+        return with_clocks(both, join) if clocked is None else clocked
 
-    def _tops(self, left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
-        return self._once(stream_stream.tops(left, right, join, self.since))
-
-    def _once(self, rows: DataFrame) -> DataFrame:
-        return rows if self.hold is None else self.hold(rows)
+    def _tops(self, both: DataFrame, join: Windowed) -> DataFrame:
+        return self.inputs.hold(tops_of(both, join.realm, self.since))
 
     def _with_pasts(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
         return self._with_past(node, "left", left), self._with_past(node, "right", right)
@@ -174,20 +170,20 @@ class Shapes(Lookups):
         self, node: WindowedJoin, join: Windowed, left: DataFrame, right: DataFrame
     ) -> tuple[DataFrame, DataFrame]:
         """New rows with what they reach of the past, which is computed now, and how far the clocks have come."""
-        retained = self.retained.get(node.name, {})
+        retained = self.inputs.retained.get(node.name, {})
         if not retained.keys() >= {"left", "right"}:
             return self._with_pasts(node, left, right)
         past = retained["left"], retained["right"]
-        clocks = self.keep_past(f"{node.name} clocks", partial(pruning.last_clocks, past))
-        *sides, rows = pruning.prune((left, right), past, join, self.since, clocks, self.extract)
+        clocks = self.inputs.keep_past(f"{node.name} clocks", partial(pruning.last_clocks, past))
+        *sides, rows = pruning.prune((left, right), past, join, self.since, clocks, self.inputs.extract)
         if rows is not None:
-            self.pruned[node.name] = rows
+            self.results.pruned[node.name] = rows
         return sides[0], sides[1]
 
     def stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
         """A stream with a global table."""
         points = self._with_values(node, points)
-        points = self._with_key_of(node, points, node.left.name, node.left_on, key_names(table), MAPPED)
+        points = self._with_key_of(node, points, node.left.name, node.left_on, names(table.all(), KEY), MAPPED)
         self.require_equal_keys(node, types(points, MAPPED), types(table.all(), KEY))
         table = self._remembered(node, "table", self.scope_keys.table(self._with_keys(node, table)))
         mine = self.scope_keys.rows(points, MAPPED)
@@ -209,15 +205,15 @@ class Shapes(Lookups):
 
     def foreign_key(self, node: ForeignKeyJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
         """Two tables, by a key that the left rows name."""
-        key = key_names(right)
+        key = names(right.all(), KEY)
         left = self._changes(node, "left", node.left, left)
         left = left.each(lambda rows: self._with_key_of(node, rows, node.left.name, node.left_on, key, FOREIGN_KEY))
         right = self._changes(node, "right", node.right, right)
         self.require_equal_keys(node, types(left.all(), FOREIGN_KEY), types(right.all(), KEY))
         if self._small_input(node):
-            left, right, rows = fk_pruning.prune(left, right, self.since, self.extract)
+            left, right, rows = fk_pruning.prune(left, right, self.since, self.inputs.extract)
             if rows is not None:
-                self.pruned[node.name] = rows
+                self.results.pruned[node.name] = rows
         return fk_table_table.execute(
             left,
             right,
@@ -248,11 +244,12 @@ class Shapes(Lookups):
         )
 
     def _times(self, node: WindowedJoin) -> tuple[int | PerTask, int | PerTask, int | PerTask]:
-        own = self.scopes.times.get(node.name) if self.scopes is not None else None
-        if own is None or self.scopes is None:
+        scopes = self.inputs.scopes
+        if scopes is None or node.name not in scopes.times:
             return node.before_ms, node.after_ms, node.grace_ms
+        own = scopes.times[node.name]
         before, after, grace = (
-            PerTask({history: times[place] for history, times in own.items()}, self.scopes.stride) for place in range(3)
+            PerTask({history: times[place] for history, times in own.items()}, scopes.stride) for place in range(3)
         )
         return before, after, grace
 
@@ -271,6 +268,3 @@ def table_side(side: DataFrame | TableSide) -> TableSide:
         msg = "a table is expected here, not a stream"
         raise TypeError(msg)
     return side
-
-
-__all__ = ["Shapes", "explain_stream_table", "explain_windowed", "stream_side", "table_side"]

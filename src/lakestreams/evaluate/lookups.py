@@ -10,18 +10,19 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.evaluate.placement import Placement, keys_of
 from lakestreams.evaluate.scopes import types
+from lakestreams.evaluate.sides import ascends
 from lakestreams.operators.records import KEY, ORDER, TASK
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
 from lakestreams.operators.stream_table_as_of import grace
-from lakestreams.operators.stream_table_as_of.options import AsOf
+from lakestreams.operators.stream_table_as_of.frames import AsOf
 from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.stream_table_wait.options import WaitOptions
 from lakestreams.operators.versioned_table import frames as versioned
-from lakestreams.operators.versioned_table.options import Versioned
+from lakestreams.operators.versioned_table.frames import Versioned
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOSED
-from lakestreams.topology.graph import is_multi_row, key_source, multiplies, overlap_of, sources_of
+from lakestreams.topology.graph import is_multi_row, key_source, overlap_of, sources_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -71,11 +72,12 @@ class Lookups(Placement):
         mine = self._with_past(node, "points", self.tasks.of_rows(node, node.left, points))
         changes = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
         every = versions = self._with_past(node, "versions", changes)
-        store = Versioned(history, self.tasks.realm(node), self._shares(node))  # its shares are for all versions
+        # its shares are for all versions
+        store = Versioned(history, realm=self.tasks.realm(node), shares=self._shares(node))
         stored = self._past(node, "versions")
         if stored is not None and self._small_input(node):
             waits = self._waiting(node)
-            if waits < self.retained_rows * FILTER_RATIO:  # their keys are broadcast
+            if waits < self.inputs.retained_rows * FILTER_RATIO:  # their keys are broadcast
                 stored = self._extracted(node, versioned.prune(stored, mine), waits)
                 versions = changes.unionByName(stored, allowMissingColumns=True)
         join = AsOf(
@@ -91,12 +93,12 @@ class Lookups(Placement):
             known = [one for one in (self._past(node, "points"), stored) if one is not None]
             together = self._share_tasks(node, keys_of([mine, versions]), join.realm, known)
             join = replace(join, together=together)
-        if self.keeps:
+        if self.inputs.keeps:
             # whether keys of versions that the join does not read share tasks was not looked at
             store = replace(store, together=join.together and versions is every)
-            self.kept[node.name] = {"versions": versioned.retain(every, store)}
+            self._keep(node, versions=versioned.retain(every, store))
             if node.grace_ms is not None:
-                self.kept[node.name]["points"] = grace.retain(mine, node.grace_ms)
+                self._keep(node, points=grace.retain(mine, node.grace_ms))
         return stream_versioned_table.execute(mine, versions, join, self.since)
 
     def _waiting_join(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
@@ -110,17 +112,18 @@ class Lookups(Placement):
             multi_row=is_multi_row(node.left) or is_multi_row(node.right),
             realm=self.tasks.realm(node),
             shares=self._shares(node),
-            ascending=self._ascending(node),
+            ascending=ascends(node),
         )
         if join.shares > 1 and key_source(node.right) is not None:  # else the task of the table's old rows is not known
             every = keys_of([sides.points, sides.changes, *past])
             join = replace(join, together=self._share_tasks(node, every, join.realm, past))
-        if self.keeps:
-            self.kept[node.name]["points"] = waiting.retain(sides, join, self.since)
+        if self.inputs.keeps:
+            self._keep(node, points=waiting.retain(sides, join, self.since))
         if node.how == "inner":
             said = F.format_string("waited %d ms for a row of its key, until %d", F.lit(node.wait_ms), F.col(CLOSED))
             self._reject(node, "NO_PARTNER", waiting.expired(sides, join, self.since), said, earlier=True)
-        return waiting.execute(sides, join, self.since, wanted=self.wanted, counted=partial(self.counted, node.name))
+        counted = partial(self.inputs.counted, node.name)
+        return waiting.execute(sides, join, self.since, wanted=self.inputs.wanted, counted=counted)
 
     def _waiting_sides(
         self, node: StreamTableJoin, points: DataFrame, table: TableSide
@@ -129,7 +132,7 @@ class Lookups(Placement):
         new, past, state = self._clocked(node, node.left, points), self._past(node, "points"), table.state
         if state is not None and self._small_stream(node):
             state = stream_table.retain(TableSide(state, None), new).all()  # what is retained has met no row of it
-            if self.retained_rows >= MANY_RETAINED:
+            if self.inputs.retained_rows >= MANY_RETAINED:
                 state = self._extracted(node, state, self._waiting(node))
         state = None if state is None else state.withColumn(TASK, F.col(ORDER)["partition"])
         changes = table.all().where(F.lit(False)) if table.changes is None else table.changes
@@ -143,15 +146,17 @@ class Lookups(Placement):
         Args:
             waits: how many points are retained, which are read, too.
         """
-        ((found, count),) = self.extract(rows)
+        ((found, count),) = self.inputs.extract(rows)
         if count is not None:
-            self.pruned[node.name] = count + waits
+            self.results.pruned[node.name] = count + waits
         return found
 
     def _waiting(self, node: Join) -> int:
         """How many points are retained."""
         past = self._past(node, "points")
-        return 0 if past is None else int(self.keep_past(f"{node.name} waits", partial(_counted, past)).collect()[0][0])
+        if past is None:
+            return 0
+        return int(self.inputs.keep_past(f"{node.name} waits", partial(_counted, past)).collect()[0][0])
 
     def _many_changes(self, table: Node) -> bool:
         """Whether a table's changes are so many that a key may have more versions than are cheap to try one by one."""
@@ -159,18 +164,15 @@ class Lookups(Placement):
 
     def _small_stream(self, node: StreamTableJoin) -> bool:
         """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""
-        points = sum(self.counts.get(source.name, 0) for source in sources_of(node.left) if source.kind == "stream")
-        rows = sum(self.counts.get(source.name, 0) for source in sources_of(node.right))
+        counts = self.inputs.counts
+        points = sum(counts.get(source.name, 0) for source in sources_of(node.left) if source.kind == "stream")
+        rows = sum(counts.get(source.name, 0) for source in sources_of(node.right))
         return rows > 0 and points < rows * FILTER_RATIO
 
     def _small_input(self, node: Join) -> bool:
         """Whether what is new is known to be few next to much that is retained, so that this is best filtered by its keys."""
-        if multiplies(node.left) or multiplies(node.right):
-            return False  # one record may become any number of rows
-        new = [self._brings(source) for source in sources_of(node)]
-        if None in new or self.retained_rows < MANY_RETAINED:
-            return False
-        return sum(one or 0 for one in new) < self.retained_rows * FILTER_RATIO
+        retained = self.inputs.retained_rows
+        return retained >= MANY_RETAINED and self._new_rows(node) < retained * FILTER_RATIO
 
 
 def _counted(rows: DataFrame) -> DataFrame:

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from lakestreams.errors import InvalidName, InvalidOption
 from lakestreams.evaluate.encode import encoded
-from lakestreams.evaluate.stateless import names, where
+from lakestreams.evaluate.stateless import names
 from lakestreams.operators.records import KEY, TIME, VALUE, lineage
 from lakestreams.topology.derived import Aggregate, Suppress
 from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Sink
@@ -51,7 +51,7 @@ def _silver(node: DeltaSink, frame: DataFrame) -> DataFrame:
     taken = [name for name in (*value, *names(frame, KEY)) if name.lower() in RESERVED]
     if taken:
         message = f"column {', '.join(taken)} is reserved for the result's time and lineage"
-        raise InvalidName(message, hint="rename it in a map_values or joiner", where=where(node))
+        raise InvalidName(message, hint="rename it in a map_values or joiner", where=node.where)
     lowered = {name.lower() for name in value}
     key = [F.col(KEY)[name].alias(name) for name in names(frame, KEY) if name.lower() not in lowered]
     selected = frame.select(
@@ -76,7 +76,7 @@ def _require_other_names(node: DeltaSink, value: list[str], key: set[str]) -> No
     if lost and isinstance(made, Aggregate) and made.verb != "reduce":
         message = f"{', '.join(lost)} of {made.name} has the name of a column of its key, which alone would be written"
         hint = "give the group's column another name, or the result's: in its columns, or in a map_values behind it"
-        raise InvalidName(message, hint=hint, where=where(node))
+        raise InvalidName(message, hint=hint, where=node.where)
 
 
 def _require_layout(node: DeltaSink, selected: DataFrame) -> None:
@@ -85,23 +85,24 @@ def _require_layout(node: DeltaSink, selected: DataFrame) -> None:
     missing = [name for name in laid_out if name not in selected.columns]
     if missing:
         message = f"cluster_by or partition_by names {', '.join(missing)}, which the output lacks"
-        raise InvalidName(message, hint=f"it has: {', '.join(selected.columns)}", where=where(node))
+        raise InvalidName(message, hint=f"it has: {', '.join(selected.columns)}", where=node.where)
     kinds = {field.name: field.dataType for field in selected.schema.fields}
-    unfit = [name for name in node.partition_by if not is_written_as_text(kinds[name])]
+    # a partition's value is written as a text: bytes lose what is no text, structs and lists have none
+    unfit = [one for one in node.partition_by if isinstance(kinds[one], BinaryType | StructType | ArrayType | MapType)]
     if unfit:
         message = f"partition_by names {', '.join(unfit)}, whose type has no text that gives the value back"
-        raise InvalidOption(message, hint="cluster_by, or another column", where=where(node))
+        raise InvalidOption(message, hint="cluster_by, or another column", where=node.where)
     if len(set(laid_out)) < len(laid_out):
         message = "cluster_by or partition_by names a column twice"
-        raise InvalidOption(message, hint="name each column once", where=where(node), option="cluster_by")
+        raise InvalidOption(message, hint="name each column once", where=node.where, option="cluster_by")
     if len(node.cluster_by) > MOST_CLUSTERED:
         message = f"cluster_by has {len(node.cluster_by)} columns; Delta takes {MOST_CLUSTERED} at most"
-        raise InvalidOption(message, hint="keep those that queries filter by", where=where(node), option="cluster_by")
+        raise InvalidOption(message, hint="keep those that queries filter by", where=node.where, option="cluster_by")
     unfit = [name for name in node.cluster_by if not has_range(kinds[name])]
     if unfit:
         message = f"cluster_by names {', '.join(unfit)}, whose type has no least and greatest value for Delta"
         hint = "cluster by numbers, dates, timestamps or texts"
-        raise InvalidOption(message, hint=hint, where=where(node), option="cluster_by")
+        raise InvalidOption(message, hint=hint, where=node.where, option="cluster_by")
 
 
 MOST_CLUSTERED: Final = 4
@@ -112,8 +113,3 @@ OF_SINKS: Final[dict[type[Sink], Callable[[Any, DataFrame], DataFrame]]] = {Delt
 def has_range(kind: DataType) -> bool:
     """Whether Delta keeps the range of a column of a type in a file, by which it skips files that are clustered."""
     return isinstance(kind, NumericType | DateType | TimestampType | TimestampNTZType | StringType)
-
-
-def is_written_as_text(kind: DataType) -> bool:
-    """Whether a partition's value can be of a type: bytes lose what is no text, structs and lists have none."""
-    return not isinstance(kind, BinaryType | StructType | ArrayType | MapType)

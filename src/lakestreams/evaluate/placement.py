@@ -39,17 +39,17 @@ class Placement(Sides):
         reached = [source for parent in node.parents for source in sources_of(parent)]
         sources = [source.name for source in reached if self._brings(source) != 0]
         if (
-            self.scopes is not None
+            self.inputs.scopes is not None
             or not lies_as_sources_do(node)
             or not sources
-            or not self.homes.keys() >= set(sources)
+            or not self.inputs.homes.keys() >= set(sources)
         ):
             return None
         known = [
-            {law: keys for (law, partitions), keys in self.homes[name][0].items() if partitions == realm}
+            {law: keys for (law, partitions), keys in self.inputs.homes[name][0].items() if partitions == realm}
             for name in sources
         ]
-        return noted_homes.NotedHomes(noted_homes.of_all(known), sum(self.homes[name][1] for name in sources))
+        return noted_homes.NotedHomes(noted_homes.of_all(known), sum(self.inputs.homes[name][1] for name in sources))
 
 
 def keys_of(frames: Sequence[DataFrame], kind: DataType | None = None) -> DataFrame:

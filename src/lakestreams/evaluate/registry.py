@@ -113,9 +113,9 @@ OPERATORS: dict[type[Node], Operator] = {
     Merge: Operator(lambda on, node, left, right: on.steps.merge(node, left, stream_side(right))),
     # logical: its tasks are counted where they matter
     Repartition: Operator(lambda on, node, rows: on.shapes.repartition(node, rows)),
-    DropAbsentDeletes: Operator(lambda on, node, rows: on.shapes.without_absent_deletes(node, table_side(rows))),
+    DropAbsentDeletes: Operator(lambda on, node, rows: on.shapes.quiet(node, table_side(rows))),
     ToTable: Operator(lambda on, node, rows: on.derived.to_table(node, stream_side(rows))),
-    ToStream: Operator(lambda on, node, rows: on.derived.to_stream(node, table_side(rows))),
+    ToStream: Operator(lambda on, _, rows: on.derived.to_stream(table_side(rows))),
     Aggregate: Operator(lambda on, node, rows: on.derived.aggregate(node, rows, old=on.old), explain_aggregate),
     Suppress: Operator(lambda on, node, rows: on.derived.suppress(node, table_side(rows)), explain_suppress),
     WindowedJoin: _join(Shapes.windowed, explain_windowed),

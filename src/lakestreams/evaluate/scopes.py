@@ -82,8 +82,3 @@ def types(rows: DataFrame, column: str) -> list[str]:
 def own_key_names(rows: DataFrame) -> list[str]:
     """The names of a key's columns, but for what keeps histories apart."""
     return [name for name in names(rows, KEY) if name != SCOPE]
-
-
-def key_names(table: TableSide) -> list[str]:
-    """The names of a table's key columns."""
-    return names(table.all(), KEY)

@@ -6,17 +6,18 @@ can share the frames: then a column in front of every key keeps them apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.errors import InvalidExpression, KeyTypeMismatch
-from lakestreams.evaluate.scopes import SCOPE, ScopeKeys, Scopes
-from lakestreams.evaluate.stateless import Steps, names, where
+from lakestreams.evaluate.inputs import DETAIL, Inputs, Rejected, Results
+from lakestreams.evaluate.scopes import SCOPE, ScopeKeys
+from lakestreams.evaluate.stateless import Steps, names
 from lakestreams.evaluate.tasks import Tasks
 from lakestreams.operators import records as order
 from lakestreams.operators import versions
@@ -24,21 +25,17 @@ from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
 from lakestreams.operators.nullability import nullable
 from lakestreams.operators.records import (
     CONTRIBUTORS,
-    COORDINATES,
     KEY,
     OLD,
     ORDER,
     TASK,
     TIME,
     VALUE,
-    Extract,
     is_new,
-    key_types_differ,
-    unextracted,
 )
 from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.versioned_table import frames as versioned
-from lakestreams.operators.versioned_table.options import Versioned
+from lakestreams.operators.versioned_table.frames import Versioned
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOCK, MOVES, PerTask
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
@@ -55,51 +52,12 @@ from lakestreams.topology.node import Node
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.operators.noted_homes import Homes
     from lakestreams.topology.endpoints import Source
     from lakestreams.topology.kinds import Mapper
     from lakestreams.topology.topology import Topology
 
-DETAIL, RULES, ROW = "detail", "rules", "row"
-EXPECTATION = "EXPECTATION"
 # How many rows a record is taken for whose steps may make any number of it.
 _MULTIPLIED = 10
-
-
-@dataclass(frozen=True)
-class Rejected:
-    """Records a step has no use for.
-
-    Attributes:
-        node: the step's name.
-        code: the reason, such as NULL_KEY.
-        records: columns `source, partition, offset, attempt`, and `detail` (string) where there is more to say; of the
-            code EXPECTATION `rules` (array<string>) and `row` (JSON text of what a step made of the record).
-        earlier: whether records of earlier cycles may be among them.
-    """
-
-    node: str
-    code: str
-    records: DataFrame
-    earlier: bool = False
-
-
-KeepPast = Callable[[str, Callable[[], "DataFrame"]], "DataFrame"]
-"""Takes the name of a frame and what makes it; gives the frame, which may have been made before."""
-
-
-def call(name: str, make: Callable[[], DataFrame]) -> DataFrame:  # noqa: ARG001 - as all that keep
-    """The frame, made each time."""
-    return make()
-
-
-Counter = Callable[[str, "DataFrame", "Mapping[str, Column]"], "DataFrame"]
-"""Takes a node, rows, and aggregates over them by name; gives the rows as they are."""
-
-
-def uncounted(node: str, rows: DataFrame, counts: Mapping[str, Column]) -> DataFrame:  # noqa: ARG001 - as every counter
-    """The rows, which nobody counts."""
-    return rows
 
 
 @dataclass
@@ -109,79 +67,56 @@ class Sides:
     Attributes:
         topology: whose joins they are.
         steps: evaluates the users' functions.
-        since: the first new cycle.
-        counts: source name to how many rows it brings; may be incomplete.
-        changes: table source to how many of its rows are changes; none reported: few.
-        partitions: topic to partition count, for re-keyed sides.
-        fewer: what the counts were before they grew: the first cycle that had others, and the counts until then; ascending.
-        retained: join to what its kernel kept of the past, by side.
-        scopes: set where many histories share the job.
-        keeps: whether to note what each kernel needs of the past next time.
-        raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
-        wanted: the first cycle whose rejected records are wanted.
-        ticks: stream to what moves the clocks of its tasks although no record comes: `ts, o`.
-        retained_rows: about how many rows are retained, of all joins.
-        counted: counts a node's rows on their way (see `inputs.Inputs`).
-        hold: keeps a frame that is read several times.
-        keep_past, extract: see `inputs.Inputs`.
-        homes: see `inputs.Inputs`.
-        pruned: noted are nodes that read few rows of what is retained, and how many.
+        inputs: what the cycles bring in.
+        results: where what is kept, what is rejected and which nodes read few retained rows is noted.
     """
 
     topology: Topology
     steps: Steps
-    since: int
-    counts: Mapping[str, int] = field(default_factory=dict)
-    changes: Mapping[str, int] = field(default_factory=dict)
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
-    scopes: Scopes | None = None
-    keeps: bool = False
-    raw: bool = False
-    wanted: int = 0
-    kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
-    rejected: list[Rejected] = field(default_factory=list)
-    ticks: Mapping[str, DataFrame] = field(default_factory=dict)
-    fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
-    retained_rows: int = 0
-    counted: Counter = uncounted
-    hold: Callable[[DataFrame], DataFrame] | None = None
-    keep_past: KeepPast = call
-    extract: Extract = unextracted
-    pruned: dict[str, int] = field(default_factory=dict)
-    homes: Mapping[str, tuple[Homes, int]] = field(default_factory=dict)
+    inputs: Inputs
+    results: Results
+
+    @property
+    def since(self) -> int:
+        """The first new cycle."""
+        return self.inputs.cycle
 
     @cached_property
     def scope_keys(self) -> ScopeKeys:
         """Tells histories apart that share the job."""
-        return ScopeKeys(self.scopes)
+        return ScopeKeys(self.inputs.scopes)
 
     @cached_property
     def tasks(self) -> Tasks:
         """Puts rows into tasks."""
-        return Tasks(self.scope_keys, self.partitions, self.fewer)
+        return Tasks(self.scope_keys, self.inputs)
 
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
         """Refuses keys whose types can never be equal.
 
+        Args:
+            left, right: the SQL types of the key's columns, in order.
+
         Raises:
             KeyTypeMismatch: naming both sides and their types.
         """
-        wrong = key_types_differ(left, right)
-        if wrong is not None:
+        if left != right:
+            wrong = f"left key ({', '.join(left)}) against right key ({', '.join(right)})"
             message = f'KeyTypeMismatch {{ left = "{node.left.name}", right = "{node.right.name}" }}: {wrong}'
-            raise KeyTypeMismatch(message, where=where(node))
+            raise KeyTypeMismatch(message, where=node.where)
 
     def _with_values(self, node: Node, points: DataFrame) -> DataFrame:
         """A stream without null values, which no join with a table has a use for."""
-        if not self.raw:
-            return points
-        self._reject(node, "NULL_VALUE", points.where(F.col(VALUE).isNull()))
-        return points.where(F.col(VALUE).isNotNull())
+        return self._without_nulls(node, points, VALUE) if self.inputs.raw else points
+
+    def _without_nulls(self, node: Node, rows: DataFrame, column: str) -> DataFrame:
+        """Rows whose key, or whose value, is there; notes the others."""
+        self._reject(node, "NULL_KEY" if column == KEY else "NULL_VALUE", rows.where(F.col(column).isNull()))
+        return rows.where(F.col(column).isNotNull())
 
     def _with_keys(self, node: Node, table: TableSide) -> TableSide:
         """A table without null keys."""
-        if not self.raw:
+        if not self.inputs.raw:
             return table
         if table.changes is not None:
             self._reject(node, "NULL_KEY", table.changes.where(F.col(KEY).isNull()))
@@ -193,9 +128,9 @@ class Sides:
         if history is None:
             return self._remembered(node, side, self.scope_keys.table(table))
         rows = self._with_past(node, side, self.tasks.of_rows(node, parent, table.all()))
-        store = Versioned(history, self.tasks.realm(node), self._shares(node))
-        if self.keeps:
-            self.kept.setdefault(node.name, {})[side] = versioned.retain_latest(rows, store)
+        store = Versioned(history, realm=self.tasks.realm(node), shares=self._shares(node))
+        if self.inputs.keeps:
+            self._keep(node, **{side: versioned.retain_latest(rows, store)})
         return TableSide(None, versioned.latest_only(rows, store).drop(TASK))
 
     def _remembered(self, node: Node, side: str, table: TableSide) -> TableSide:
@@ -203,12 +138,16 @@ class Sides:
         past = self._past(node, side)
         if past is not None:
             table = TableSide(past if table.state is None else table.state.unionByName(past), table.changes)
-        if self.keeps:
-            self.kept.setdefault(node.name, {})[side] = versions.live(table).drop(OLD, FOREIGN_KEY)
+        if self.inputs.keeps:
+            self._keep(node, **{side: versions.live(table).drop(OLD, FOREIGN_KEY)})
         return table
 
+    def _keep(self, node: Node, **frames: DataFrame) -> None:
+        """Notes what a node needs of the past next time."""
+        self.results.kept.setdefault(node.name, {}).update(frames)
+
     def _past(self, node: Node, side: str) -> DataFrame | None:
-        return self.retained.get(node.name, {}).get(side)
+        return self.inputs.retained.get(node.name, {}).get(side)
 
     def _with_past(self, node: Node, side: str, rows: DataFrame) -> DataFrame:
         past = self._past(node, side)
@@ -223,7 +162,7 @@ class Sides:
         wanted = [name for name in key if name != SCOPE]
         if len(made) != len(wanted):
             message = f"the key made of {owner} has {len(made)} columns, the other side's has: {', '.join(wanted)}"
-            raise InvalidExpression(message, hint="one column for each, in that order", where=where(node))
+            raise InvalidExpression(message, hint="one column for each, in that order", where=node.where)
         named = dict(zip(wanted, made.values(), strict=True))
         there = self.steps.key(node, named)
         rows = nullable(rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there)), column)
@@ -249,14 +188,10 @@ class Sides:
         """
         held = F.lit(held_before_ms(node)).cast("bigint")
         for source in sources_of(parent):
-            if source.name in self.ticks:
-                moves = self.ticks[source.name].withColumn(TIME, F.col(TIME) - held)
+            if source.name in self.inputs.ticks:
+                moves = self.inputs.ticks[source.name].withColumn(TIME, F.col(TIME) - held)
                 rows = rows.unionByName(order.ticks(moves, rows))
         return rows
-
-    def _ascending(self, node: Join) -> bool:
-        """Whether the records of both sides bring clocks that ascend with the order."""
-        return _follows_partitions(node, node.left) and _follows_partitions(node, node.right)
 
     def _shares(self, node: Node) -> int:
         """How many Python workers a kernel's rows need, as far as they are counted."""
@@ -269,18 +204,23 @@ class Sides:
         Of a table whose changes are not reported, all that it brings.
         """
         brought = [(self._brings(source), source) for source in sources_of(node)]
-        new = sum(self.counts.get(source.name, 0) if rows is None else rows for rows, source in brought)
-        return new + self.pruned.get(node.name, self.retained_rows)
+        new = sum(self.inputs.counts.get(source.name, 0) if rows is None else rows for rows, source in brought)
+        return new + self.results.pruned.get(node.name, self.inputs.retained_rows)
+
+    def _new_rows(self, node: Node) -> float:
+        """How many new rows a node reads; without end if that is not known, or one record may become any number of rows."""
+        new = [self._brings(source) for source in sources_of(node)]
+        return inf if None in new or any(map(multiplies, node.parents)) else sum(one or 0 for one in new)
 
     def _brings(self, source: Source) -> int | None:
         """How many new rows a source brings; None: not known."""
-        return (self.counts if source.kind == "stream" else self.changes).get(source.name)
+        return (self.inputs.counts if source.kind == "stream" else self.inputs.changes).get(source.name)
 
     def _history(self, node: Node) -> int | Column | None:
-        own = node.history_ms
-        if own is None or self.scopes is None or not self.scopes.retention:
+        own, scopes = node.history_ms, self.inputs.scopes
+        if own is None or scopes is None or not scopes.retention:
             return own
-        return PerTask(self.scopes.retention, self.scopes.stride).column(F.col(TASK))
+        return PerTask(scopes.retention, scopes.stride).column(F.col(TASK))
 
     def _reject(
         self, node: Node, code: str, rows: DataFrame, detail: Column | None = None, *, earlier: bool = False
@@ -291,18 +231,23 @@ class Sides:
         """
         said = [] if detail is None else [detail.alias(DETAIL)]
         waited = lets_out_before(node)
-        at = F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
+        at = order.coordinates()
         if waited:
             first = F.try_element_at(F.col(CONTRIBUTORS), F.lit(1))
             at = F.when(F.array_contains(CONTRIBUTORS, at), at).otherwise(F.coalesce(first, at))
-        of_now = rows.where(is_new(self.wanted)).select(at.alias("at"), *said)
-        coordinates = of_now.select(*(F.col("at")[name].alias(name) for name in COORDINATES), *(DETAIL for _ in said))
-        self.rejected.append(Rejected(node.name, code, coordinates, earlier or waited))
+        of_now = rows.where(is_new(self.inputs.wanted)).select(at.alias("at"), *said)
+        records = of_now.select("at.*", *(DETAIL for _ in said))
+        self.results.rejected.append(Rejected(node.name, code, records, earlier or waited))
 
 
 def _follows_partitions(node: Join, parent: Node) -> bool:
     """Whether a side's rows move the clock to their partition's stream time: those that no join made, under `strict`."""
     return node.follows_strictly and follows_partitions(parent)
+
+
+def ascends(node: Join) -> bool:
+    """Whether the records of both sides bring clocks that ascend with the order."""
+    return all(_follows_partitions(node, parent) for parent in node.parents)
 
 
 def late_by(closed: Column) -> Column:

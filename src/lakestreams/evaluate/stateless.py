@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError
-from lakestreams.errors.places import NodePlace
 from lakestreams.operators.records import (
     BY_KEY,
     KEY,
@@ -97,7 +96,7 @@ class Steps:
         ]
         if wrong:
             message = f"{node.left.name} and {node.right.name} differ: {'; '.join(wrong)}"
-            raise InvalidExpression(message, hint="map one of them to the other's columns", where=where(node))
+            raise InvalidExpression(message, hint="map one of them to the other's columns", where=node.where)
         overlap = overlap_of(node, self._nodes)
         if overlap == "none":
             return left.unionByName(right)
@@ -119,7 +118,7 @@ class Steps:
 
     def fields(self, owner: str, frame: DataFrame, node: Node, key: str = KEY, value: str = VALUE) -> Fields:
         """What a function sees of one side."""
-        return Fields(owner, paths(frame, key, value), self._faults, where(node), kinds(frame, key, value))
+        return Fields(owner, paths(frame, key, value), self._faults, node.where, kinds(frame, key, value))
 
     def struct(self, node: Node, projection: Projection) -> Column:
         """The columns that a user's function returned, as a struct."""
@@ -129,7 +128,7 @@ class Steps:
             returned = "a Column" if column_alone else repr(given)
             hint = 'give it a name: return {"name": column}' if column_alone else 'return {"name": column, ...}'
             message = f"the function returned {returned}, not a dict of name to Column"
-            raise InvalidExpression(message, hint=hint, where=where(node))
+            raise InvalidExpression(message, hint=hint, where=node.where)
         require_names(projection, node)
         require_distinct_names(projection, node)
         return F.struct(*(column(value).alias(name) for name, value in projection.items()))
@@ -143,7 +142,7 @@ class Steps:
     def _pair(self, node: Map | FlatMap, pair: object) -> tuple[Projection, Projection]:
         if not isinstance(pair, tuple) or len(pair) != 2:
             message = f"the function returned {pair!r}, not a pair of dicts"
-            raise InvalidExpression(message, hint='return {"key": ...}, {"value": ...}', where=where(node))
+            raise InvalidExpression(message, hint='return {"key": ...}, {"value": ...}', where=node.where)
         return pair[0], pair[1]
 
     def _exploded(
@@ -171,7 +170,7 @@ def require_names(names: Iterable[object], node: Node) -> None:
     for name in names:
         fault = name_fault(name)
         if fault is not None:
-            raise InvalidName(fault, hint=NAME_HINT, where=where(node))
+            raise InvalidName(fault, hint=NAME_HINT, where=node.where)
 
 
 def require_distinct_names(names: Collection[str], node: Node) -> None:
@@ -182,7 +181,7 @@ def require_distinct_names(names: Collection[str], node: Node) -> None:
     """
     if len({name.lower() for name in names}) < len(names):
         message = f"two columns differ only in capitals: {', '.join(names)}"
-        raise InvalidName(message, hint="Spark does not tell them apart; rename one", where=where(node))
+        raise InvalidName(message, hint="Spark does not tell them apart; rename one", where=node.where)
 
 
 def require_columns(columns: StructType, node: Node) -> None:
@@ -202,17 +201,15 @@ def require_columns(columns: StructType, node: Node) -> None:
     if not isinstance(value, StructType):
         message = f"what comes out is {value.simpleString()}, not columns with names"
         hint = "an array of structs, such as array(named_struct('name', value))"
-        raise InvalidExpression(message, hint=hint, where=where(node))
+        raise InvalidExpression(message, hint=hint, where=node.where)
     for kind in types_within(columns[KEY].dataType):
         if isinstance(kind, StringType) and kind.collation != StringType().collation:
             message = f"the key has the collation {kind.collation}, and keys meet byte by byte"
-            raise InvalidExpression(
-                message, hint="make texts equal that shall meet, as lower() does", where=where(node)
-            )
+            raise InvalidExpression(message, hint="make texts equal that shall meet, as lower() does", where=node.where)
         if node.is_table and isinstance(kind, MapType):
             message = "the key of a table has a map in it, and no two maps can be compared"
             hint = "read a stream instead, and key it by what is in the map: select_key, then to_table"
-            raise InvalidExpression(message, hint=hint, where=where(node))
+            raise InvalidExpression(message, hint=hint, where=node.where)
 
 
 def types_within(kind: DataType) -> Iterator[DataType]:
@@ -249,11 +246,3 @@ def kinds(frame: DataFrame, key: str, value: str) -> dict[str, str]:
     """Column name to its SQL type; the value's wins over the key's."""
     fields = (field for struct in (key, value) for field in frame.schema[struct].dataType.fields)  # type: ignore[attr-defined]
     return {field.name: field.dataType.simpleString() for field in fields}
-
-
-def where(node: Node) -> NodePlace:
-    """The place of a node, for messages."""
-    return node.where
-
-
-__all__ = ["Steps", "column", "kinds", "names", "paths", "require_columns", "require_distinct_names", "where"]

@@ -12,12 +12,13 @@ from pyspark.sql.types import StructType
 from lakestreams.errors import InvalidExpression
 from lakestreams.evaluate.scopes import own_key_names
 from lakestreams.evaluate.sides import Sides, late_by
-from lakestreams.evaluate.stateless import column, names, require_distinct_names, where
+from lakestreams.evaluate.stateless import column, names, require_distinct_names
+from lakestreams.operators import versions
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
-from lakestreams.operators.aggregate.grouping import Grouping, validate
-from lakestreams.operators.aggregate.part import Part
+from lakestreams.operators.aggregate.columns import validate
+from lakestreams.operators.aggregate.grouping import Grouping, Part
 from lakestreams.operators.nullability import nullable
 from lakestreams.operators.records import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new, is_tick
 from lakestreams.operators.suppress import frames as suppress
@@ -28,23 +29,23 @@ from lakestreams.operators.windows import MOVES
 from lakestreams.partitioning.kafka_default import partition_of
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology.aggregators import Aggregator
-from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
+from lakestreams.topology.derived import Aggregate, Suppress, ToTable
 from lakestreams.topology.fields import Fields, StructFields
 from lakestreams.topology.graph import (
     follows_partitions,
     is_multi_row,
     key_source,
-    multiplies,
     reports_each_change_once,
-    sources_of,
 )
 from lakestreams.topology.kinds import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from lakestreams.topology.kinds import TimeWindows
+
 _GROUPED, _COUNT, _PRESENT = "given", "count", "_there"
-# New records in one call: their keys fit a broadcast, whatever they are.
+# Up to so many new records in one call the past is best filtered by their keys first: these fit a broadcast, whatever they are.
 _SMALL_INPUT = 100_000
 
 
@@ -69,28 +70,22 @@ class Derived(Sides):
 
     def to_table(self, node: ToTable, rows: DataFrame) -> TableSide:
         """A stream's records as versions; null keys are refused."""
-        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
-        return TableSide(None, rows.where(F.col(KEY).isNotNull()))
+        return TableSide(None, self._without_nulls(node, rows, KEY))
 
-    def to_stream(self, node: ToStream, table: TableSide) -> DataFrame:
+    def to_stream(self, table: TableSide) -> DataFrame:
         """A table's new versions as records."""
-        del node
         return table.all().where(is_new(self.since)).select(*RECORD_COLUMNS)
 
     def aggregate(self, node: Aggregate, parent: DataFrame | TableSide, *, old: bool) -> TableSide:
         """The groups' new rows, with `old` if their readers need it."""
-        if isinstance(parent, TableSide):
-            adds_and_subtracts, grouping, members = self._of_table(node, parent)
-        else:
-            (adds_and_subtracts, grouping), members = self._of_stream(node, parent), None
-        groups = self.retained.get(node.name, {}).get("groups")
-        if self.keeps:
-            self._keep(
-                node,
-                groups=self._open(node, aggregations.retain(adds_and_subtracts, groups, grouping, members=members)),
-            )
-        if groups is not None and self._small_input(node):
-            groups = aggregations.prune(groups, adds_and_subtracts)
+        given = self._of_table(node, parent) if isinstance(parent, TableSide) else self._of_stream(node, parent)
+        adds_and_subtracts, grouping, members = given
+        groups = self._past(node, "groups")
+        if self.inputs.keeps:
+            kept = aggregations.retain(adds_and_subtracts, groups, grouping, members=members)
+            self._keep(node, groups=self._open(node, kept))
+        if groups is not None and self._new_rows(node) <= _SMALL_INPUT:
+            groups = versions.of_keys(groups, adds_and_subtracts)  # untouched groups stay as they were
         rows = aggregations.execute(adds_and_subtracts, groups, grouping, self.since, members=members, with_old=old)
         return TableSide(None, self.scope_keys.undone(rows))
 
@@ -98,92 +93,80 @@ class Derived(Sides):
         """The updates that come out now."""
         hold, table = _hold(node), self._with_keys(node, table)
         if hold.until_ms == 0 and hold.max_records is None:
-            return TableSide(None, table.all().where(is_new(self.since)).select(*RECORD_COLUMNS))
+            return TableSide(None, self.to_stream(table))
         new = table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME)
         rows = self.scope_keys.rows(self._with_ticks(node, node.parent, new))
-        # a window is no part of what decides on the task
-        updates = self.tasks.of_rows(
-            node, node.parent, rows, but=() if node.parent.key_windows is None else WINDOW_COLUMNS
-        )
-        past = self.retained.get(node.name, {})
-        buffered, clocks, shares = past.get("buffer"), past.get("clocks"), self._shares(node)
-        if self.keeps:
-            waits = suppress.retain(updates, buffered, clocks, hold, shares=shares)
-            self._keep(node, buffer=waits, clocks=suppress.last_clocks(updates, clocks))
-        out = suppress.execute(updates, buffered, clocks, hold, self.since, shares=shares)
-        return TableSide(None, self.scope_keys.undone(out))
+        but = (
+            () if node.parent.key_windows is None else WINDOW_COLUMNS
+        )  # a window is no part of what decides on the task
+        updates = self.tasks.of_rows(node, node.parent, rows, but=but)
+        clocks = self._past(node, "clocks")
+        waits = suppress.waits_of(updates, self._past(node, "buffer"), clocks, hold, shares=self._shares(node))
+        if self.inputs.keeps:
+            self._keep(node, buffer=suppress.retain(waits), clocks=suppress.last_clocks(updates, clocks))
+        return TableSide(None, self.scope_keys.undone(suppress.execute(waits, hold, self.since)))
 
     # --- aggregations ------------------------------------------------------------------------------------------------
 
-    def _of_stream(self, node: Aggregate, rows: DataFrame) -> tuple[DataFrame, Grouping]:
-        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
-        self._reject(node, "NULL_VALUE", rows.where(F.col(KEY).isNotNull() & F.col(VALUE).isNull()))
-        rows = rows.where(F.col(KEY).isNotNull() & F.col(VALUE).isNotNull())
+    def _of_stream(self, node: Aggregate, rows: DataFrame) -> tuple[DataFrame, Grouping, None]:
+        rows = self._without_nulls(node, self._without_nulls(node, rows, KEY), VALUE)
         grouping, rows = self._parts(node, rows, self.steps.fields(node.parent.name, rows, node), VALUE)
         if node.windows is not None:
-            rows = self._in_windows(node, rows)
-        return self.scope_keys.rows(
-            rows.withColumn(changes.OUT, F.lit(None).cast(rows.schema[changes.INTO].dataType))
-        ), grouping
+            rows = self._in_windows(node, node.windows, rows)
+        nothing = F.lit(None).cast(rows.schema[changes.INTO].dataType)
+        return self.scope_keys.rows(rows.withColumn(changes.OUT, nothing)), grouping, None
 
-    def _in_windows(self, node: Aggregate, rows: DataFrame) -> DataFrame:
-        assert node.windows is not None  # noqa: S101 - the caller has looked
+    def _in_windows(self, node: Aggregate, windows: TimeWindows, rows: DataFrame) -> DataFrame:
         if set(WINDOW_COLUMNS) & set(names(rows, KEY)):
             message = f"the key of {node.parent.name} has windows already: {', '.join(names(rows, KEY))}"
-            raise InvalidExpression(message, hint="give it another key before: select_key, group_by", where=where(node))
+            raise InvalidExpression(message, hint="give it another key before: select_key, group_by", where=node.where)
         follows = follows_partitions(node.parent)
         moves = F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"]) if follows else F.col(TIME)
-        clocks = self.retained.get(node.name, {}).get("clocks")
+        clocks = self._past(node, "clocks")
         names_before = rows.columns
         timed = self._with_ticks(node, node.parent, rows)
         tasked = self.tasks.of_rows(node, node.parent, timed).withColumn(MOVES, moves)
         clocked = windowed.with_clock(self.scope_keys.undone(tasked), clocks, self.since, ascending=follows)
-        if self.keeps:
+        if self.inputs.keeps:
             self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
         if timed is not rows:
             clocked = clocked.where(~is_tick())
-        found = windowed.assigned(clocked, node.windows, multi_row=is_multi_row(node.parent))
-        taken = windowed.is_open(node.windows)
-        closed = F.col(KEY)[WINDOW_COLUMNS[1]] + node.windows.grace_ms
+        found = windowed.assigned(clocked, windows, multi_row=is_multi_row(node.parent))
+        taken = windowed.is_open(windows)
+        closed = F.col(KEY)[WINDOW_COLUMNS[1]] + windows.grace_ms
         self._reject(node, "LATE", found.where(~taken), late_by(closed))
         return found.where(taken).select(*names_before)
 
     def _open(self, node: Aggregate, groups: DataFrame) -> DataFrame:
         """The groups that can still change; histories that share a job keep all of theirs."""
-        if node.windows is None or self.scopes is not None:
+        if node.windows is None or self.inputs.scopes is not None:
             return groups
         if key_source(node.parent) is None:  # then a key has one task
             own = F.struct(*(F.col(KEY)[name].alias(name) for name in names(groups, KEY) if name not in WINDOW_COLUMNS))
             hashed = groups.withColumn("own_key", own)
             groups = hashed.withColumn(TASK, partition_of(hashed, "own_key", self.tasks.count(node))).drop("own_key")
-        return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self.tasks.realm(node))
+        return windowed.open_groups(
+            groups, self.results.kept[node.name]["clocks"], node.windows, self.tasks.realm(node)
+        )
 
     def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
-        side, small_input = self._changes(node, "table", node.parent, table), self._small_input(node)
+        side, small_input = self._changes(node, "table", node.parent, table), self._new_rows(node) <= _SMALL_INPUT
         rows = TableSide(
             None if side.state is None else side.state.withColumn(group_members.SETTLED, F.lit(True)),
             None if side.changes is None else side.changes.withColumn(group_members.SETTLED, F.lit(False)),
         ).all()
         grouping, grouped = self._grouped(node, rows, VALUE, changes.INTO_KEY, changes.INTO)
+        new = grouped.where(is_new(self.since))
         told = OLD in rows.columns and reports_each_change_once(node.parent, self.topology.nodes)
         if told and not grouping.looks_at_members:
-            _, known = self._grouped(node, grouped.where(is_new(self.since)), OLD, changes.OUT_KEY, changes.OUT)
+            _, known = self._grouped(node, new, OLD, changes.OUT_KEY, changes.OUT)
         else:
-            known = changes.with_before(changes.of_changed_keys(grouped, self.since) if small_input else grouped)
+            known = changes.with_before(versions.of_keys(grouped, new) if small_input else grouped)
         adds_and_subtracts, members = changes.adds_and_subtracts(known, self.since), None
         if grouping.looks_at_members:
             had = group_members.of_touched_groups(grouped, adds_and_subtracts, self.since) if small_input else grouped
             members = group_members.members(had, self.since)
         return adds_and_subtracts, grouping, members
-
-    def _small_input(self, node: Aggregate) -> bool:
-        """Whether what is new is known to be few, so that the past is best filtered by its keys first."""
-        if multiplies(node.parent):
-            return False  # one record may become any number of rows
-        new = [
-            (self.counts if source.kind == "stream" else self.changes).get(source.name) for source in sources_of(node)
-        ]
-        return None not in new and sum(one or 0 for one in new) <= _SMALL_INPUT
 
     def _grouped(
         self, node: Aggregate, rows: DataFrame, value: str, key_as: str, as_name: str
@@ -199,7 +182,7 @@ class Derived(Sides):
         grouping, rows = self._parts(
             node, rows, self.steps.fields(node.parent.name, rows, node, key_as, _GROUPED), _GROUPED, as_name
         )
-        if self.scopes is not None:
+        if self.inputs.scopes is not None:
             rows = self.scope_keys.column(rows, key_as)
         return grouping, rows.drop(_GROUPED)
 
@@ -237,7 +220,7 @@ class Derived(Sides):
         assert isinstance(types, StructType)  # noqa: S101 - made above
         wrong = validate(types, grouping)
         if wrong is not None:
-            raise InvalidExpression(wrong, hint="see lakestreams.agg for what each takes", where=where(node))
+            raise InvalidExpression(wrong, hint="see lakestreams.agg for what each takes", where=node.where)
         return grouping, rows
 
     def _reduction(self, node: Aggregate, rows: DataFrame, value: str) -> Aggregator:
@@ -245,12 +228,12 @@ class Derived(Sides):
 
         def put(reducer: Any) -> Any:
             def put_together(so_far: Column, one: Column) -> Column:
-                sides = (StructFields(node.parent.name, columns, side, where(node)) for side in (so_far, one))
+                sides = (StructFields(node.parent.name, columns, side, node.where) for side in (so_far, one))
                 projection = reducer(*sides)
                 given = list(projection) if isinstance(projection, Mapping) else projection
                 if given != columns:
                     message = f"reduce gave {given!r}, not the value's columns"
-                    raise InvalidExpression(message, hint=f"it has: {', '.join(columns)}", where=where(node))
+                    raise InvalidExpression(message, hint=f"it has: {', '.join(columns)}", where=node.where)
                 return self.steps.key(node, projection)
 
             return None if reducer is None else put_together
@@ -262,15 +245,12 @@ class Derived(Sides):
         for name, one in made.items():
             if isinstance(one, Aggregator) and isinstance(one.of, str):
                 message = f"{name}: agg.{one.kind}({one.of!r}) takes a column, not a text"
-                raise InvalidExpression(message, hint=f"agg.{one.kind}(row.{one.of})", where=where(node))
+                raise InvalidExpression(message, hint=f"agg.{one.kind}(row.{one.of})", where=node.where)
         if not made or not all(isinstance(one, Aggregator) for one in made.values()):
             message = f"the function returned {aggregators!r}, not a dict of name to aggregator"
-            raise InvalidExpression(message, hint='return {"total": agg.sum(row.amount), ...}', where=where(node))
+            raise InvalidExpression(message, hint='return {"total": agg.sum(row.amount), ...}', where=node.where)
         require_distinct_names(made, node)
         return made
-
-    def _keep(self, node: Aggregate | Suppress, **frames: DataFrame) -> None:
-        self.kept.setdefault(node.name, {}).update(frames)
 
 
 def _hold(node: Suppress) -> Hold:

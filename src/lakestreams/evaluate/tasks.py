@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -17,6 +17,7 @@ from lakestreams.topology.partitions import task_count
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from lakestreams.evaluate.inputs import Inputs
     from lakestreams.topology.node import Node
 
 _HASHED: Final = "_hashed"
@@ -28,13 +29,11 @@ class Tasks:
 
     Attributes:
         scope_keys: tells histories apart that share the job.
-        partitions: topic to partition count, for re-keyed sides.
-        fewer: what the counts were before they grew: the first cycle that had others, and the counts until then; ascending.
+        inputs: have the partition counts of topics, now and before they grew.
     """
 
     scope_keys: ScopeKeys
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
+    inputs: Inputs
 
     def of_rows(self, node: Node, parent: Node, rows: DataFrame, *, but: Sequence[str] = ()) -> DataFrame:
         """Rows with their task: the partition, or after a re-key the hash of the key, `but` for some columns of it."""
@@ -60,14 +59,14 @@ class Tasks:
 
     def count(self, node: Node, partitions: Mapping[str, int] | None = None) -> int:
         """How many tasks a node has, by the partitions of now or of another time."""
-        known = self.partitions if partitions is None else partitions
+        known = self.inputs.partitions if partitions is None else partitions
         counts = {source.topic: known.get(source.topic, 1) for source in sources_of(node)}
         return task_count(node, counts) or 1
 
     def _then(self, node: Node) -> int | Column:
         """How many tasks there were in the cycle of each row: one number, unless topics have grown in between."""
         now = self.count(node)
-        then = [(cycle, self.count(node, counts)) for cycle, counts in self.fewer]
+        then = [(cycle, self.count(node, counts)) for cycle, counts in self.inputs.fewer]
         if all(count == now for _, count in then):
             return now
         cycle, found = F.col(ORDER)["cycle"], F.lit(now)
@@ -79,4 +78,4 @@ class Tasks:
         """How many tasks share a history: not fewer than any side's rows are spread over."""
         if self.scope_keys.scopes is not None:
             return self.scope_keys.scopes.stride
-        return max([self.count(node), *(self.partitions.get(source.topic, 1) for source in sources_of(node))])
+        return max([self.count(node), *(self.inputs.partitions.get(source.topic, 1) for source in sources_of(node))])

@@ -17,11 +17,10 @@ from pyspark.sql.types import StructType
 
 from lakestreams.errors import InvalidExpression, LakestreamsError
 from lakestreams.evaluate import outputs
-from lakestreams.evaluate.inputs import Inputs, Results
+from lakestreams.evaluate.inputs import EXPECTATION, ROW, RULES, Inputs, Rejected, Results
 from lakestreams.evaluate.joins import Shapes, stream_side
 from lakestreams.evaluate.registry import OPERATORS, Calls
-from lakestreams.evaluate.sides import EXPECTATION, ROW, RULES, Rejected
-from lakestreams.evaluate.stateless import Steps, kinds, names, paths, require_columns, where
+from lakestreams.evaluate.stateless import Steps, kinds, names, paths, require_columns
 from lakestreams.evaluate.tables import Derived
 from lakestreams.expectations import judging, outcomes
 from lakestreams.expectations import rules as rules_module
@@ -69,8 +68,7 @@ _OUTCOMES = "outcomes"
 
 def run(topology: Topology, inputs: Inputs) -> Results:
     """Evaluates a bound topology over some cycles' inputs."""
-    walk = _Walk(topology, inputs, checking=False)
-    return walk.results()
+    return _Walk(topology, inputs, checking=False).results()
 
 
 def check(topology: Topology, spark: SparkSession) -> tuple[dict[str, DataFrame], list[LakestreamsError]]:
@@ -127,12 +125,7 @@ class _Walk:
         self.faults: list[LakestreamsError] = []
         self._steps = Steps(topology.nodes, self.faults)
         self._orphans: dict[str, DataFrame] = {}
-        given = (
-            topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
-            inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
-            inputs.fewer, inputs.retained_rows, inputs.counted, inputs.hold, inputs.keep_past, inputs.extract,
-            self._results.pruned, inputs.homes,
-        )  # fmt: skip
+        given = topology, self._steps, inputs, self._results
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._quiet = quiet_filters(topology.nodes)
         readers = [node for node in topology.nodes if node.reads_old or node.name in self._quiet]
@@ -176,7 +169,7 @@ class _Walk:
             if not self._checking:
                 raise
             if len(self.faults) == noted:  # else the cause is noted already: an unknown column
-                said = InvalidExpression(_first_line(error), where=where(node), given=_fragment(error))
+                said = InvalidExpression(_first_line(error), where=node.where, given=_fragment(error))
                 self.faults.append(said)
             return None
         return frame if len(self.faults) == noted else None
@@ -211,13 +204,11 @@ class _Walk:
         if isinstance(node, Source):
             if self._checking:  # a cycle's plan has the counts, and what is dropped was not read
                 fields = rules_module.fields_of(node, self.faults)
-                rows = frame.all() if isinstance(frame, TableSide) else frame
-                _analysed(rows.select(*(rules_module.violated(rule, fields) for rule in rules)))
+                _analysed(_rows_of(frame).select(*(rules_module.violated(rule, fields) for rule in rules)))
             return frame
         if isinstance(node, Sink) or not (rules or invariants):
             return frame  # an output's rows are judged before they get the columns of its table
-        rows = self._inputs.hold(frame.all() if isinstance(frame, TableSide) else frame)
-        kept = self._judge(node, rows)
+        kept = self._judge(node, self._inputs.hold(_rows_of(frame)))
         return TableSide(None, kept) if isinstance(frame, TableSide) else kept
 
     def _judge(self, node: Node, rows: DataFrame) -> DataFrame:
@@ -305,8 +296,7 @@ class _Walk:
 
     def _result(self, node: Join, rows: DataFrame, left_value: str, right_value: str) -> Column:
         """The value of a result: what the joiner makes of both sides, or all their columns."""
-        left_missing = node.how == "outer"
-        left = self._side(node, node.left, rows, KEY, left_value, may_be_missing=left_missing)
+        left = self._side(node, node.left, rows, KEY, left_value, may_be_missing=node.how == "outer")
         right = self._side(node, node.right, rows, RIGHT_KEY, right_value, may_be_missing=node.how != "inner")
         if node.joiner is None:
             return self._steps.struct(node, _all_columns(node, rows, left_value, right_value))
@@ -315,22 +305,18 @@ class _Walk:
     def _side(
         self, node: Join, owner: Node, rows: DataFrame, key: str, value: str, *, may_be_missing: bool
     ) -> Fields | MaybeFields:
-        columns = paths(rows, key, value)
         if not may_be_missing:
-            return Fields(owner.name, columns, self.faults, where(node), kinds(rows, key, value))
-        missing = f"{quoted(value)} is null"
+            return self._steps.fields(owner.name, rows, node, key, value)
+        columns, missing = paths(rows, key, value), f"{quoted(value)} is null"
         if key == KEY:  # the result's key is always there, a missing side's is not
             own = set(names(rows, value))
             columns = {name: path if name in own else f"if({missing}, null, {path})" for name, path in columns.items()}
-        return MaybeFields(owner.name, columns, self.faults, where(node), missing, kinds(rows, key, value))
+        return MaybeFields(owner.name, columns, self.faults, node.where, missing, kinds(rows, key, value))
 
     # --- outputs -----------------------------------------------------------------------------------------------------
 
     def _sink(self, node: Sink, parent: DataFrame | TableSide) -> DataFrame:
-        rows = parent
-        if isinstance(rows, TableSide):
-            rows = rows.all()
-        rows = rows.where(is_new(self._inputs.wanted))
+        rows = _rows_of(parent).where(is_new(self._inputs.wanted))
         expectations = self._topology.expectations
         if expectations.rules_of(node.name) or expectations.invariants_of(node.name):
             rows = self._judge(node, self._inputs.hold(rows))
@@ -382,7 +368,11 @@ def _nullable(rows: DataFrame) -> DataFrame:
 
 def _analysed(frame: DataFrame | TableSide) -> StructType:
     """The schema of a frame, which makes Spark resolve it and so raises on wrong names and types."""
-    return (frame.all() if isinstance(frame, TableSide) else frame).schema
+    return _rows_of(frame).schema
+
+
+def _rows_of(frame: DataFrame | TableSide) -> DataFrame:
+    return frame.all() if isinstance(frame, TableSide) else frame
 
 
 def _first_line(error: Exception) -> str:
@@ -395,6 +385,3 @@ def _fragment(error: Exception) -> str | None:
     """The part of an expression's SQL that the analyser means, if it names one."""
     contexts = error.getQueryContext() if isinstance(error, PySparkException) else []
     return next((one.fragment() for one in contexts if one.contextType().name == "SQL"), None)
-
-
-__all__ = ["check", "keys", "run"]

@@ -6,7 +6,7 @@ Keys are numbered so that equal numbers mean what Spark's `=` means: nulls insid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -46,7 +46,7 @@ def key_numbers(keys: Any) -> Ints:
     Args:
         keys: an array of structs.
     """
-    fields = [_numbered(one) for one in _fields(keys)]
+    fields = [_numbered(one, _encoded) for one in keys.flatten()]
     numbers = fields[0] if len(fields) == 1 else _combined(fields, len(keys))
     if int(numbers.max(initial=0)) > len(keys):  # of several fields, or of a struct
         numbers = _encoded(pa.array(numbers))
@@ -56,35 +56,32 @@ def key_numbers(keys: Any) -> Ints:
 def key_ranks(keys: Any) -> Ints:
     """Numbers that order keys as Kafka orders the bytes of a text or a Long: bytewise, hence negative ones last."""
     found = []
-    for one in _fields(keys):
+    for one in keys.flatten():
         if pa.types.is_integer(one.type) or pa.types.is_floating(one.type) or pa.types.is_decimal(one.type):
             found.append(ints(pc.equal(pc.sign(one), -1)))
-        found.append(_ranked(one))
+        found.append(_numbered(one, _ranked))
     return _combined(found, len(keys))
 
 
-def _numbered(array: Any) -> Ints:
-    """Equal numbers for equal values; nulls are equal."""
+def _numbered(array: Any, numbers_of: Callable[[Any], Ints]) -> Ints:
+    """Numbers of values; of structs by those of their fields, which are null where the struct is, of lists by their elements'."""
     kind = array.type
     if pa.types.is_struct(kind):
-        return _combined([valid(array).astype(np.int64), *map(_numbered, _fields(array))], len(array))
+        fields = (_numbered(one, numbers_of) for one in array.flatten())
+        return _combined([valid(array).astype(np.int64), *fields], len(array))
     if _is_list(kind):
-        return _of_lists(array, _numbered(_elements(array)))
-    return _encoded(_plain(array))
+        return _of_lists(array, _numbered(_elements(array), numbers_of))
+    return numbers_of(_plain(array))
 
 
 def _encoded(array: Any) -> Ints:
+    """Equal numbers for equal values; nulls are equal."""
     return ints(array.dictionary_encode(null_encoding="encode").indices)
 
 
 def _ranked(array: Any) -> Ints:
-    """Numbers that order values as Spark does: nulls first, NaN last, lists by their elements."""
-    kind = array.type
-    if pa.types.is_struct(kind):
-        return _combined([valid(array).astype(np.int64), *map(_ranked, _fields(array))], len(array))
-    if _is_list(kind):
-        return _of_lists(array, _ranked(_elements(array)))
-    encoded = _plain(array).dictionary_encode(null_encoding="encode")
+    """Numbers that order values as Spark does: nulls first, NaN last."""
+    encoded = array.dictionary_encode(null_encoding="encode")
     order = pc.array_sort_indices(encoded.dictionary).to_numpy()  # NaN and nulls last
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(1, len(order) + 1)
@@ -119,19 +116,14 @@ def _elements(array: Any) -> Any:
 
 def _combined(columns: Sequence[Ints], size: int) -> Ints:
     """One number for each row, equal and ordered as its columns are, the first one first."""
-    found = np.zeros(size, np.int64)
+    found: Ints = np.zeros(size, np.int64)
     highest = 1
     for one in columns:
         low, count = _span(one)
         if highest * count > _LARGEST:
-            found = _dense(found)
+            found = np.unique(found, return_inverse=True)[1]
             highest = int(found.max(initial=0)) + 1
         found, highest = found * count + (one - low), highest * count
-    return found
-
-
-def _dense(numbers: Ints) -> Ints:
-    found: Ints = np.unique(numbers, return_inverse=True)[1]
     return found
 
 
@@ -141,12 +133,6 @@ def _span(numbers: Ints) -> tuple[int, int]:
         return 0, 1
     low = int(numbers.min())
     return low, int(numbers.max()) - low + 1
-
-
-def _fields(array: Any) -> list[Any]:
-    """The fields of structs, null where the struct is."""
-    fields: list[Any] = array.flatten()
-    return fields
 
 
 def valid(array: Any) -> Any:
@@ -167,7 +153,7 @@ def total_order(orders: Any, *further: Ints) -> Ints:
     Args:
         orders: structs of `cycle, stream_time_ms, side, source, partition, offset, attempt`.
     """
-    columns = (_ranked(one) if pa.types.is_string(one.type) else ints(one) for one in _fields(orders))
+    columns = (_ranked(one) if pa.types.is_string(one.type) else ints(one) for one in orders.flatten())
     packed: list[Ints] = []
     room = 0
     for one in chain(columns, further):
@@ -203,7 +189,7 @@ def contributors(lists: Any, orders: Any, left: Ints, right: Ints) -> Any:
         left, right: places; -1: none.
     """
     known = lists.type.value_type
-    fields = dict(zip([one.name for one in orders.type], _fields(orders), strict=True))
+    fields = dict(zip([one.name for one in orders.type], orders.flatten(), strict=True))
     own = pa.StructArray.from_arrays([fields[one.name].cast(one.type) for one in known], fields=list(known))
     both = np.stack([left, right], axis=1).ravel()
     if lists.null_count == len(lists):  # as most are: only what is taken is copied
@@ -228,7 +214,7 @@ def sizes(array: Any) -> Ints:
     kind = array.type
     found: Ints = np.full(len(array), 8)
     if pa.types.is_struct(kind):
-        for one in _fields(array):
+        for one in array.flatten():
             found += sizes(one)
     elif _is_list(kind) or pa.types.is_map(kind):
         offsets = ints(array.offsets)

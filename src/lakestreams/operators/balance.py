@@ -73,14 +73,9 @@ def evenly(task: Column, tasks: int) -> Column:
     return F.when(task < tasks, F.get(numbers, task)).otherwise(-task)
 
 
-def spread_over(tasks: int) -> int:
-    """Over how many of Spark's tasks `evenly` puts each of so many in one of its own."""
-    return 1 << (tasks - 1).bit_length() if 1 < tasks <= _MOST_TASKS else tasks
-
-
 def by_task(tasks: int) -> tuple[Column, int]:
-    """By what rows of so many tasks are exchanged, and over how many of Spark's."""
-    return evenly(F.col(TASK), tasks), spread_over(tasks)
+    """By what rows of so many tasks are exchanged, and over how many of Spark's, so that each has one of its own."""
+    return evenly(F.col(TASK), tasks), 1 << (tasks - 1).bit_length() if 1 < tasks <= _MOST_TASKS else tasks
 
 
 @lru_cache
@@ -113,6 +108,3 @@ def hashed(number: int) -> int:
     state = state * 0xC2B2AE35 & _MASK
     state ^= state >> 16
     return state - (1 << 32) if state >= 1 << 31 else state
-
-
-__all__ = ["balanced", "by_task", "evenly", "hashed", "spread_over"]

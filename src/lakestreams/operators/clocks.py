@@ -45,7 +45,7 @@ def with_clocks(both: DataFrame, join: Windowed, since: int = 0, tops: DataFrame
     Args:
         both: the arms.
         since: the first new cycle.
-        tops: what `tops_of` has made of them or of more, where clocks ascend.
+        tops: what `tops_of` has made of them or of more, where clocks ascend; made here if it is not given.
 
     `clock` of its task, over every record; `left_time`, `right_time` of its task, over the records that the side's
     store would take (for the rules `kafka`); `horizon` of all tasks of its history; and of its task the clock before

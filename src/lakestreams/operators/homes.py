@@ -25,13 +25,13 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.operators.arrays import ints, valid
 from lakestreams.operators.noted_homes import MOST
 from lakestreams.operators.records import KEY, TASK
+from lakestreams.operators.versions import key_type
 from lakestreams.operators.weights import arrived, weighed
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
 from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
-    from pyspark.sql.types import StructField
 
     from lakestreams.operators.noted_homes import NotedHomes, NotedKey
     from lakestreams.operators.segments import Ints
@@ -75,7 +75,7 @@ def share_tasks(rows: DataFrame, tasks: int, noted: NotedHomes | None = None, re
 
 def _asked(rows: DataFrame, tasks: int) -> list[Row] | None:
     """What `_homes_of` tells of rows; None where their keys are of another kind."""
-    fields = _key_fields(rows)
+    fields = key_type(rows).fields
     if len(fields) != 1 or fields[0].dataType.simpleString() not in _KINDS:
         return None
     kind = f"{KEY} struct<{quoted(fields[0].name)}: {fields[0].dataType.simpleString()}>"
@@ -105,12 +105,8 @@ def _share(
         elsewhere = {bytes(key[0]) if isinstance(key[0], bytearray) else key[0] for key in keys if key is not None}
         elsewhere |= noted[law]
         if None not in keys and len(elsewhere) <= _LOOKED_FOR:
-            return not elsewhere or not _in_two_tasks(rows, F.col(KEY)[_key_fields(rows)[0].name], elsewhere)
+            return not elsewhere or not _in_two_tasks(rows, F.col(KEY)[key_type(rows).names[0]], elsewhere)
     return None
-
-
-def _key_fields(rows: DataFrame) -> list[StructField]:
-    return rows.schema[KEY].dataType.fields  # type: ignore[attr-defined,no-any-return]
 
 
 def _in_two_tasks(rows: DataFrame, key: Column, keys: Iterable[Any]) -> bool:
@@ -230,5 +226,3 @@ def murmur2(data: Any, starts: Ints, sizes: Ints) -> Any:
 
 _LAWS: Final[dict[str, Callable[[Any, int], Ints]]] = {"murmur2": homes, "crc32": _by_crc32}
 LAWS: Final = tuple(_LAWS)
-
-__all__ = ["LAWS", "ROWS_OF_A_TASK", "groups_in_words", "homes", "laws_of", "murmur2", "share_tasks"]

@@ -1,11 +1,11 @@
 """Lookup of the latest row: each point with the version of a key that is valid there.
 
-Shared by `stream_table`, which states the law, and `stream_global`, whose points bring a mapped key.
+Shared by `stream_table`, which states the law, and `stream_global_table`, whose points bring a mapped key.
 
 Two ways, same rows. In general the table's versions get their ends, and points join those of their key that are valid
 at their order: a point is compared with every version of its key in the call, so that points times versions of one key
-is what it costs. Where many table records are new (`busy`), keys with more than `FEW` changes in the call go another
-way: their points and versions are sorted together, and a point takes the last version before it. When there is no such
+is what it costs. Where many table records are new (`many_changes`), keys with more than `LINEAR_VERSIONS` changes in the
+call go another way: their points and versions are sorted together, and a point takes the last version before it. When there is no such
 key, adaptive execution finds that way empty before it begins and leaves it out.
 """
 
@@ -57,7 +57,7 @@ def latest(
         how: `inner` or `left`.
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
-        many_changes: whether the table's changes are so many that some keys may have many versions.
+        many_changes: whether the table's changes are so many that some keys may have many versions: these then go another way.
 
     Returns:
         Records of the points with `rk` and `rv` (the row's key and value, null where unmatched), `kind` matched or
@@ -74,7 +74,7 @@ def latest(
 
 
 def _with_many_versions(changes: DataFrame) -> DataFrame:
-    """The keys with more than `FEW` changes; the state has one row more of each at most."""
+    """The keys with more than `LINEAR_VERSIONS` changes; the state has one row more of each at most."""
     keys = changes.where(F.col(KEY).isNotNull()).select(validity.plain(changes).alias(_BY))
     return keys.groupBy(_BY).agg(F.count("*").alias(_COUNT)).where(F.col(_COUNT) > LINEAR_VERSIONS).select(_BY)
 

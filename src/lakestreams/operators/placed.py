@@ -1,4 +1,4 @@
-"""Rows of a stream and a table as a Python worker gets them, in their total order, and results of them as columns.
+"""Rows of both sides as a Python worker gets them, in their total order, and results of them as columns.
 
 Places of rows that are elsewhere may come along as columns, such as that of the row that lets a record out. Each then stands
 among the rows, in front of the row that has the same place. So places are compared by numbers, whether the row is here or not,
@@ -35,26 +35,35 @@ class Placed:
         orders: the orders of all these.
     """
 
-    def __init__(self, columns: Columns, *, along: Sequence[str] = (), right_first: bool = False) -> None:
+    def __init__(
+        self, columns: Columns, *, along: Sequence[str] = (), right_first: bool = False, interleaved: bool = False
+    ) -> None:
         """Sorts rows.
 
         Args:
             columns: columns of arms (see `windows`).
             along: those that are places like `at`; null: there is none.
-            right_first: the order of rows that one source record has on both sides.
+            right_first, interleaved: the order of rows that one source record has on both sides (see `windows.Windowed`).
         """
-        self.columns, self.count = columns, len(columns[ORDER])
+        self.columns, self.count, self._interleaved = columns, len(columns[ORDER]), interleaved
         self._numbers = {name: np.flatnonzero(arrays.valid(columns[name])) for name in along}
         places = [columns[name].take(pa.array(numbers)) for name, numbers in self._numbers.items()]
         arm = arrays.ints(columns[ARM])
-        turns = [_turns(1 - arm if right_first else arm, columns[PLACE])]
-        turns += [_turns(arrays.ints(one.field("rank")), one.field(PLACE)) for one in places]
-        self.orders, self._turns = columns[ORDER], np.concatenate(turns)
+        rank = [1 - arm if right_first else arm, *(arrays.ints(one.field("rank")) for one in places)]
+        place = [arrays.ints(one) for one in (columns[PLACE], *(one.field(PLACE) for one in places))]
+        self._rank, self._place = np.concatenate(rank), arrays.as_one(np.concatenate(place))
+        self.orders = columns[ORDER]
         if places:
             self.orders = pa.concat_arrays([self.orders, *(one.field(ORDER).cast(self.orders.type) for one in places)])
-        is_row = np.arange(len(self._turns)) < self.count
-        self.order = arrays.total_order(self.orders, self._turns, is_row.astype(np.int64))
+        is_row = (np.arange(len(self._rank)) < self.count).astype(np.int64)
+        turns = (self._place, self._rank) if interleaved else (self._rank, self._place)
+        self._order = np.append(arrays.total_order(self.orders, *turns, is_row), MISSING)  # the last one of none
+        self.order: Ints = self._order[:-1]
         self._sizes = np.append(sum(arrays.sizes(columns[name]) for name in (KEY, LEFT_VALUE, RIGHT_VALUE)), 0)
+
+    def keep_for_results(self) -> None:
+        """Lets go of the columns that no result needs whose time is given."""
+        self.columns = {name: self.columns[name] for name in (KEY, LEFT_VALUE, RIGHT_VALUE, ORDER, CONTRIBUTORS)}
 
     def in_order(self, values: Any, otherwise: Any) -> Any:
         """Values of the rows by their places; another one where none came."""
@@ -62,8 +71,9 @@ class Placed:
         return (np.append(values, more) if len(more) else values)[self.order]
 
     def ints(self, name: str, null: int = 0) -> Ints:
-        """A column of whole numbers or flags by places."""
-        found: Ints = arrays.as_one(self.in_order(arrays.ints(self.columns[name], null), null))
+        """A column of whole numbers or flags by places; if it is missing, as if it held nulls."""
+        given = np.full(self.count, null) if name not in self.columns else arrays.ints(self.columns[name], null)
+        found: Ints = arrays.as_one(self.in_order(given, null))
         return found
 
     def cycles(self) -> Ints:
@@ -90,40 +100,56 @@ class Placed:
         """Numbers in the order of the keys' bytes."""
         return arrays.key_ranks(arrays.take(self.columns[KEY], self.order[places]))
 
-    def pieces(self, record: Ints, row: Ints) -> Iterator[slice]:
+    def pieces(self, left: Ints, right: Ints) -> Iterator[slice]:
         """Slices of results of these places, none of them too large to be handed over at once."""
-        numbers = np.append(self.order, MISSING)
-        return arrays.batches(self._sizes[numbers[record]] + self._sizes[numbers[row]])
+        return arrays.batches(self._sizes[self._order[left]] + self._sizes[self._order[right]])
 
-    def results(self, record: Ints, row: Ints, trigger: Ints, place: Ints, kinds: Any, *, with_records: bool) -> Any:
+    def results(
+        self,
+        left: Ints,
+        right: Ints,
+        trigger: Ints,
+        place: Ints,
+        kinds: Any,
+        time: Any = None,
+        *,
+        with_records: bool = False,
+    ) -> Any:
         """A batch of results: records columns with `lv`, `rv` and `turn`, and `record_at` if it is wanted.
 
         Args:
-            record, row, trigger: places; of a row `MISSING`.
+            left, right, trigger: places; of a side without a record `MISSING`. The key is the left one's, else the right one's.
             place: among the trigger's results.
-            kinds: an array.
+            kinds, time: arrays; without a time results have the left record's.
+            with_records: whether the places of the left records are wanted.
         """
-        columns, numbers = self.columns, np.append(self.order, MISSING)
-        record, row, trigger = numbers[record], numbers[row], self.order[trigger]
+        columns = self.columns
+        left, right, trigger = self._order[left], self._order[right], self.order[trigger]
         made = {
-            KEY: arrays.take(columns[KEY], record),
-            LEFT_VALUE: arrays.take(columns[LEFT_VALUE], record),
-            RIGHT_VALUE: arrays.take(columns[RIGHT_VALUE], row),
-            TIME: arrays.take(columns[TIME], record),
+            KEY: arrays.take(columns[KEY], np.where(left < 0, right, left)),
+            LEFT_VALUE: arrays.take(columns[LEFT_VALUE], left),
+            RIGHT_VALUE: arrays.take(columns[RIGHT_VALUE], right),
+            TIME: arrays.take(columns[TIME], left) if time is None else time,
             ORDER: arrays.take(self.orders, trigger),
-            CONTRIBUTORS: arrays.contributors(columns[CONTRIBUTORS], columns[ORDER], record, row),
+            CONTRIBUTORS: arrays.contributors(columns[CONTRIBUTORS], columns[ORDER], left, right),
             PLACE: pa.array(place, pa.int32()),
             KIND: kinds,
-            TURN: pa.array(self._turns[trigger]),
+            TURN: pa.array(self._turns(trigger)),
         }
         if with_records:
-            at = [arrays.take(columns[ORDER], record), pa.array(self._turns[record])]
+            at = [arrays.take(columns[ORDER], left), pa.array(self._turns(left))]
             made[RECORD_AT] = pa.StructArray.from_arrays(at, [ORDER, TURN])
         return pa.RecordBatch.from_pydict(made)
 
     def rows(self, places: Ints, names: Sequence[str]) -> dict[str, Any]:
         """Columns of rows as they came, with their contributors."""
         return taken(self.columns, self.order[places], names)
+
+    def _turns(self, numbers: Ints) -> Ints:
+        """The turns of rows among those of their source records."""
+        rank, place = self._rank[numbers], self._place[numbers]
+        found: Ints = place * 2 + rank if self._interleaved else (rank << 32) + place
+        return found
 
 
 def taken(columns: Columns, numbers: Ints, names: Sequence[str]) -> dict[str, Any]:
@@ -132,9 +158,3 @@ def taken(columns: Columns, numbers: Ints, names: Sequence[str]) -> dict[str, An
     alone = np.full_like(numbers, MISSING)
     made[CONTRIBUTORS] = arrays.contributors(columns[CONTRIBUTORS], columns[ORDER], numbers, alone)
     return made
-
-
-def _turns(rank: Ints, place: Any) -> Ints:
-    """The turns of rows among those of their source records."""
-    found: Ints = (rank << 32) + arrays.ints(place)
-    return found

@@ -54,7 +54,7 @@ TICK = "tick"
 COORDINATES = ("source", "partition", "offset", "attempt")
 # The place of a tick, behind all rows that it causes.
 _AFTER_ALL = 1 << 30
-TRIGGER_FIELDS = ("stream_time_ms", "side", *COORDINATES)
+_TRIGGER_FIELDS = ("stream_time_ms", "side", *COORDINATES)
 
 TRIGGER_TYPE = "struct<stream_time_ms: bigint, side: int, source: string, partition: int, offset: bigint, attempt: int>"
 ORDER_TYPE = TRIGGER_TYPE.replace("struct<", "struct<cycle: bigint, ")
@@ -123,12 +123,11 @@ def ticks(moves: DataFrame, like: DataFrame) -> DataFrame:
     """Rows that move clocks and are nothing else: without key and value, of the kind `tick`.
 
     Args:
-        moves: columns `ts` and `o`, one row a topic-partition whose clock goes on.
-        like: a records frame, perhaps with more columns; these are null.
+        moves: columns `ts` and `o`, one row a topic-partition whose clock goes on; and perhaps more of a frame's columns.
+        like: a records frame, perhaps with more columns; these are null unless `moves` has them.
     """
     given = {
-        TIME: F.col(TIME),
-        ORDER: F.col(ORDER),
+        **{name: F.col(name) for name in moves.columns},
         PLACE: F.lit(_AFTER_ALL),
         KIND: F.lit(TICK),
         CONTRIBUTORS: F.array().cast(like.schema[CONTRIBUTORS].dataType),
@@ -148,22 +147,22 @@ def is_new(since: int) -> Column:
     return F.col(ORDER)["cycle"] >= F.lit(since)
 
 
+def coordinates() -> Column:
+    """Those of the record that caused the row."""
+    return F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
+
+
 def lean_contributors() -> Column:
     """The contributors, null where a record is its only one: as workers get them."""
-    own = F.array(F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES)))
+    own = F.array(coordinates())
     return F.when(F.col(CONTRIBUTORS) != own, F.col(CONTRIBUTORS)).alias(CONTRIBUTORS)
-
-
-def trigger_of(order: Column) -> Column:
-    """The in-cycle part of an order."""
-    return F.struct(*(order[name].alias(name) for name in TRIGGER_FIELDS))
 
 
 def lineage() -> Column:
     """The trailing column `_lineage` of a result row, from a records frame."""
     return F.struct(
         F.col(ORDER)["cycle"].alias("cycle"),
-        trigger_of(F.col(ORDER)).alias("trigger"),
+        F.struct(*(F.col(ORDER)[name].alias(name) for name in _TRIGGER_FIELDS)).alias("trigger"),  # all but the cycle
         F.col(PLACE).alias("n"),
         F.col(KIND).alias("kind"),
         F.col(CONTRIBUTORS).alias("contributors"),
@@ -195,14 +194,3 @@ def key_columns(frame: DataFrame, name: str = KEY) -> list[Column]:
     """The columns of a key struct."""
     fields = frame.schema[name].dataType.fields  # type: ignore[attr-defined]
     return [F.col(name)[field.name] for field in fields]
-
-
-def key_types_differ(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
-    """Why keys of these types can never be equal, or None.
-
-    Args:
-        left_key, right_key: the SQL types of the key's columns, in order.
-    """
-    if list(left_key) == list(right_key):
-        return None
-    return f"left key ({', '.join(left_key)}) against right key ({', '.join(right_key)})"

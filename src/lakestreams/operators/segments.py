@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
+Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
 
 
 def groups(group: Ints) -> Iterator[tuple[int, Ints]]:

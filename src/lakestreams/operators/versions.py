@@ -150,6 +150,11 @@ def among(rows: DataFrame, name: str, keys: DataFrame) -> DataFrame:
     return _filtered(rows, name, keys, "left_semi")
 
 
+def of_keys(rows: DataFrame, others: DataFrame) -> DataFrame:
+    """The rows whose keys other rows have: worth it when those are few, since the rows are filtered where they lie."""
+    return among(rows, KEY, wanted(others, KEY))
+
+
 def outside(rows: DataFrame, name: str, keys: DataFrame) -> DataFrame:
     """The other rows, those without a key too."""
     return _filtered(rows, name, keys, "left_anti")

@@ -101,6 +101,3 @@ def _of_elements(value: Column, kind: DataType) -> Column:
 def _count(value: Column) -> Column:
     """What the elements of a list have without what varies."""
     return F.coalesce(F.size(value), F.lit(0)).cast("bigint") * _FIXED
-
-
-__all__ = ["BYTES_A_ROW", "EMPTY", "arrived", "weighed"]

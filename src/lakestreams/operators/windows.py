@@ -115,10 +115,10 @@ class Windowed:
         """Whether a time differs by task; then the times are columns of the rows."""
         return any(isinstance(ms, PerTask) for ms in (self.before, self.after, self.grace))
 
-    def times(self, prefix: str = "") -> Times:
-        """The three times as columns, of rows whose columns have this prefix."""
+    def times(self) -> Times:
+        """The three times as columns."""
         if self.varies:
-            return Times(*(F.col(prefix + name) for name in TIMES))
+            return Times(*(F.col(name) for name in TIMES))
         return Times(*(F.lit(ms).cast("bigint") for ms in (self.before, self.after, self.grace)))
 
     def time_columns(self) -> dict[str, Column]:

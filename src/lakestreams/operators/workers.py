@@ -10,12 +10,14 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from lakestreams.errors import LakestreamsError, catalogue
+from lakestreams.operators.balance import by_task
 from lakestreams.operators.records import CONTRIBUTORS, ORDER
 from lakestreams.operators.weights import arrived, weighed
 
@@ -30,6 +32,30 @@ _CODED = re.compile(r"\b(LS\d{3}) [A-Z_]+\n  (.+)\n  Fix: ")  # an error as it p
 
 Columns: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[Columns], Iterator[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """How the rows of a kernel lie, and how many workers they need.
+
+    Attributes:
+        realm: how many tasks there are, 0 to realm - 1; of many histories that share a job, each has so many.
+        shares: how many Python workers the rows need.
+        together: whether rows of equal keys always lie in one task.
+    """
+
+    realm: int = 1
+    shares: int = 1
+    together: bool = False
+
+    @property
+    def by_key(self) -> bool:
+        """Whether rows go to workers by their keys."""
+        return self.shares > 1 and not self.together
+
+    def by_task(self) -> tuple[Column | None, int]:
+        """By what `in_workers` exchanges rows that do not go by their keys, and its count: by task, or few rows not at all."""
+        return by_task(self.realm) if self.shares > 1 else (None, 1)
 
 
 def in_workers(

@@ -19,9 +19,8 @@ from lakestreams.engine.ingest.bronze_rows import typed_rows
 from lakestreams.engine.ingest.reading import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
 from lakestreams.engine.publish.quarantine import NULL_KEY
 from lakestreams.evaluate import walk
-from lakestreams.evaluate.inputs import Inputs, Results
+from lakestreams.evaluate.inputs import EXPECTATION, Inputs, Rejected, Results
 from lakestreams.evaluate.scopes import Scopes
-from lakestreams.evaluate.sides import EXPECTATION, Rejected
 from lakestreams.expectations.rules import any_of, fields_of
 from lakestreams.operators.records import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide

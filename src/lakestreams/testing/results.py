@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row
 
-    from lakestreams.evaluate.inputs import Results
-    from lakestreams.evaluate.sides import Rejected
+    from lakestreams.evaluate.inputs import Rejected, Results
     from lakestreams.testing.histories import Histories
     from lakestreams.topology.endpoints import Sink
 

@@ -14,12 +14,13 @@ from lakestreams import StreamsBuilder, Text, agg
 from lakestreams.errors import BufferFull
 from lakestreams.evaluate import walk
 from lakestreams.evaluate.inputs import Inputs
+from lakestreams.operators import versions
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
-from lakestreams.operators.aggregate.grouping import Grouping, validate
-from lakestreams.operators.aggregate.part import Part
-from lakestreams.operators.records import KEY, OLD, TASK
+from lakestreams.operators.aggregate.columns import validate
+from lakestreams.operators.aggregate.grouping import Grouping, Part
+from lakestreams.operators.records import KEY, OLD, TASK, is_new
 from lakestreams.operators.suppress import frames as suppress
 from lakestreams.operators.suppress.kernel import Hold
 from lakestreams.operators.versions import TableSide
@@ -148,7 +149,9 @@ def test_a_settled_row_that_a_later_change_has_moved_is_in_no_group(spark: Spark
     grouped = rows.withColumns(
         {changes.INTO: into, changes.INTO_KEY: group, group_members.SETTLED: F.col("o")["cycle"] == 1}
     )
-    adds_and_subtracts = changes.adds_and_subtracts(changes.with_before(changes.of_changed_keys(grouped, 3)), 3)
+    adds_and_subtracts = changes.adds_and_subtracts(
+        changes.with_before(versions.of_keys(grouped, grouped.where(is_new(3)))), 3
+    )
     had = group_members.members(group_members.of_touched_groups(grouped, adds_and_subtracts, 3), 3)
     least = Grouping((Part("of", "min"),), of_table=True)
     assert told(aggregations.execute(adds_and_subtracts, None, least, 3, members=had)) == [(3, "g1", 9, 3, "record")]
@@ -160,10 +163,10 @@ def test_a_settled_row_that_a_later_change_has_moved_is_in_no_group(spark: Spark
 def test_a_buffer_stops_the_run_when_it_is_more_than_full_and_not_before(spark: SparkSession) -> None:
     hold = Hold(1_000, max_records=2, when_full="shutdown", name="held")
     updates = frame(spark, "t", [("a", "1", 1, 1), ("b", "1", 2, 2), ("a", "2", 3, 3)]).withColumn(TASK, F.lit(0))
-    assert suppress.execute(updates, None, None, hold, 1).collect() == []
+    assert suppress.execute(suppress.waits_of(updates, None, None, hold), hold, 1).collect() == []
     one_more = frame(spark, "t", [("c", "1", 4, 4)]).withColumn(TASK, F.lit(0))
     with pytest.raises(BufferFull, match='suppress "held": 3 keys wait in task 0, max_records is 2'), coded_errors():
-        suppress.execute(updates.unionByName(one_more), None, None, hold, 1).collect()
+        suppress.waits_of(updates.unionByName(one_more), None, None, hold).collect()
 
 
 def test_windows_that_have_closed_are_kept_no_longer(spark: SparkSession) -> None:

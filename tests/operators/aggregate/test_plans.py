@@ -11,12 +11,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.operators import plans
 from tests.operators.rows import frame
 
+from lakestreams.operators import versions
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
-from lakestreams.operators.aggregate.grouping import Grouping
-from lakestreams.operators.aggregate.part import Part
-from lakestreams.operators.records import KEY, TASK
+from lakestreams.operators.aggregate.grouping import Grouping, Part
+from lakestreams.operators.records import KEY, TASK, is_new
 from lakestreams.operators.suppress import frames as suppress
 from lakestreams.operators.suppress.kernel import Hold
 from lakestreams.operators.windows import MOVES
@@ -118,15 +118,15 @@ def test_what_nothing_new_touches_is_neither_exchanged_nor_sorted(rows: DataFram
     grouping = Grouping((part,), of_table=True)
     past = groups(rows, grouping, tmp_path / "groups")
     whole = changes.adds_and_subtracts(changes.with_before(rows), 2)
-    few = changes.adds_and_subtracts(changes.with_before(changes.of_changed_keys(rows, 2)), 2)
+    few = changes.adds_and_subtracts(changes.with_before(versions.of_keys(rows, rows.where(is_new(2)))), 2)
     members = [None, None]
     if grouping.looks_at_members:
         touched = group_members.of_touched_groups(rows.withColumn(group_members.SETTLED, F.expr("o.cycle = 1")), few, 2)
         assert {one.k.k for one in touched.collect()} == {"k1", "k2"}
         members = [group_members.members(rows, 2), group_members.members(touched, 2)]
-    pruned = aggregations.prune(past, few)
+    pruned = versions.of_keys(past, few)
     assert {one.k.g for one in pruned.collect()} == {"g1", "g2"}
-    pruning = plans.cost(aggregations.prune(past, plans.stored(few, tmp_path / "few")))
+    pruning = plans.cost(versions.of_keys(past, plans.stored(few, tmp_path / "few")))
     assert pruning == {"Exchange": 1, "BroadcastExchange": 1, "BroadcastHashJoin": 1}, "of the keys alone, each once"
     found = aggregations.execute(few, pruned, grouping, 2, members=members[1])
     assert told(found) == told(aggregations.execute(whole, past, grouping, 2, members=members[0]))
@@ -148,6 +148,7 @@ def test_a_buffers_updates_are_exchanged_by_task_if_they_are_many(rows: DataFram
     updates = rows.withColumn(TASK, F.col("o")["partition"]).drop(changes.INTO_KEY, changes.INTO)
     updates = plans.stored(updates, tmp_path / "updates")
     numbered = {"Sort": 1, "Window": 1}  # the results of a record, which may come from several tasks
-    assert plans.cost(suppress.execute(updates, None, None, Hold(5), 1), python=True) == numbered
-    many = plans.cost(suppress.execute(updates, None, None, Hold(5), 1, shares=2), python=True)
+    few, many = (suppress.waits_of(updates, None, None, Hold(5), shares=shares) for shares in (1, 2))
+    assert plans.cost(suppress.execute(few, Hold(5), 1), python=True) == numbered
+    many = plans.cost(suppress.execute(many, Hold(5), 1), python=True)
     assert many == {**numbered, "Exchange": 2}

@@ -22,9 +22,8 @@ from lakestreams.engine.runtime import folders
 from lakestreams.engine.runtime.write_metrics import NodeMetrics, WriteMetrics, count_rows
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.evaluate import walk
-from lakestreams.evaluate.inputs import Inputs, Results
+from lakestreams.evaluate.inputs import EXPECTATION, Inputs, Results
 from lakestreams.evaluate.outputs import LINEAGE
-from lakestreams.evaluate.sides import EXPECTATION
 from lakestreams.expectations import judging
 from lakestreams.expectations.cycle_metrics import CycleMetrics
 from lakestreams.expectations.judging import KINDS, ROWS

@@ -14,7 +14,7 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.runtime.table import Table
 from lakestreams.engine.state.bronze import planned_rows, with_offsets
-from lakestreams.evaluate.sides import DETAIL, EXPECTATION, ROW, RULES, Rejected
+from lakestreams.evaluate.inputs import DETAIL, EXPECTATION, ROW, RULES, Rejected
 from lakestreams.expectations.rules import dropped, fields_of, names_of
 from lakestreams.topology.graph import (
     is_derived,

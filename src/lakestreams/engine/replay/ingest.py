@@ -26,7 +26,7 @@ from lakestreams.engine.ledger.plans import AppendedRange, BronzeState, Ingest, 
 from lakestreams.engine.protocol import commands
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.replay.requests import RECORD, Request
-from lakestreams.evaluate.sides import EXPECTATION
+from lakestreams.evaluate.inputs import EXPECTATION
 from lakestreams.expectations.rules import RecordRules, dropped, kept
 from lakestreams.kafka.noted import TopicPartition
 from lakestreams.spark import holds_any

@@ -116,7 +116,7 @@ class NodeMetrics:
         self._writes: dict[str, WriteMetrics] = {}
 
     def __call__(self, node: str, rows: DataFrame, counts: Mapping[str, Column]) -> DataFrame:
-        """The rows, counted on their way (see `evaluate.sides.Counter`)."""
+        """The rows, counted on their way (see `evaluate.inputs.Counter`)."""
         self._rows[node] = rows, counts
         if not self._observes:
             return rows

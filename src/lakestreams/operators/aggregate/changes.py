@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.operators import versions
 from lakestreams.operators.records import BY_KEY, CONTRIBUTORS, KEY, KEY_HASH, KIND, ORDER, PLACE, TIME, hashed, is_new
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
 
 INTO_KEY, INTO, OUT_KEY, OUT = "into_key", "into", "out_key", "out"
 ADDS_AND_SUBTRACTS = 2
@@ -30,7 +28,11 @@ _BEFORE, _HALF = "before", "half"
 
 
 def with_before(grouped: DataFrame) -> DataFrame:
-    """A grouped frame of all rows, past ones too, with what each row's key was before it: one exchange, one sort."""
+    """A grouped frame, past rows too, with what each row's key was before it: one exchange, one sort.
+
+    Args:
+        grouped: all rows, or all of the keys that something new changes.
+    """
     in_order = Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE)
     before = F.lag(F.struct(INTO_KEY, INTO)).over(in_order)
     return (
@@ -41,15 +43,6 @@ def with_before(grouped: DataFrame) -> DataFrame:
     )
 
 
-def of_changed_keys(rows: DataFrame, since: int) -> DataFrame:
-    """A table's rows, those of keys that nothing new changes left out.
-
-    Worth it when the changes are few: their keys are broadcast, and the past is filtered where it lies. Enough for
-    `with_before` and `halves`.
-    """
-    return versions.among(rows, KEY, versions.wanted(rows.where(is_new(since)), KEY))
-
-
 def adds_and_subtracts(grouped: DataFrame, since: int) -> DataFrame:
     """What the new rows add and subtract: what leaves first, and one row of both where the group stays the same (KIP-904).
 
@@ -58,7 +51,7 @@ def adds_and_subtracts(grouped: DataFrame, since: int) -> DataFrame:
         since: the first new cycle.
     """
     leaves, enters = has_group(OUT_KEY, OUT), has_group(INTO_KEY, INTO)
-    nothing_out, nothing_in = F.lit(None).cast(_type(grouped, OUT)), F.lit(None).cast(_type(grouped, INTO))
+    nothing_out, nothing_in = (F.lit(None).cast(grouped.schema[name].dataType) for name in (OUT, INTO))
 
     def half(key: str, out: Column, into: Column, place: int) -> Column:
         return F.struct(F.col(key).alias(KEY), out.alias(OUT), into.alias(INTO), F.lit(place).alias(PLACE))
@@ -80,7 +73,3 @@ def adds_and_subtracts(grouped: DataFrame, since: int) -> DataFrame:
 def has_group(key: str, value: str) -> Column:
     """Whether a row has a group and brings something."""
     return F.col(key).isNotNull() & F.col(value).isNotNull()
-
-
-def _type(frame: DataFrame, name: str) -> DataType:
-    return frame.schema[name].dataType

@@ -1,6 +1,6 @@
 """The columns of an aggregate, one by one: what each adds up over a group's rows, and what its value is.
 
-Internal to `aggregations`. Sums run on in the order, so that those of doubles do not depend on how the input was cut.
+Internal to this folder. Sums run on in the order, so that those of doubles do not depend on how the input was cut.
 Of a stream extremes, last values and lists run on too; of a table they are what `members` says.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
     from pyspark.sql.window import WindowSpec
 
-    from lakestreams.operators.aggregate.part import Part
+    from lakestreams.operators.aggregate.grouping import Grouping, Part
 
 ACC = "acc"  # what is added up
 ROWS: Final = "rows"  # of it: how many records the group has
@@ -40,14 +40,17 @@ _MOST_DIGITS = 38
 _DIGITS = 27  # of a decimal that can be added up and taken off again in 38
 
 
-def wrong(part: Part, types: StructType, *, of_table: bool) -> str | None:
-    """Why a part cannot be made of values of these types, or None.
+def validate(types: StructType, grouping: Grouping) -> str | None:
+    """Why an aggregation's parts cannot be made of values of these types, or None.
 
     Args:
-        part: the part.
-        types: a field for each part that has values.
-        of_table: whether values leave groups, too.
+        types: those of `into`, a field for each part that has values.
     """
+    wrong = (_wrong(part, types, of_table=grouping.of_table) for part in grouping.parts)
+    return next(filter(None, wrong), None)
+
+
+def _wrong(part: Part, types: StructType, *, of_table: bool) -> str | None:
     of = None if part.kind == "count" else types[part.name].dataType
     if part.kind in ("sum", "avg") and not isinstance(of, (*_WHOLE, DecimalType, FloatType, DoubleType)):
         return f"{part.kind} of {part.name}: {of.simpleString() if of else 'nothing'} is no number"
@@ -65,7 +68,7 @@ class Running:
     """What is added up over a group's rows in their order, from what the past has."""
 
     def __init__(self, past: Column, has_past: bool, so_far: WindowSpec, *, leaves: bool) -> None:
-        self._past, self._has_past, self._so_far, self._leaves = past, has_past, so_far, leaves
+        self._past, self._has_past, self.so_far, self._leaves = past, has_past, so_far, leaves
 
     def start(self, name: str, of_row: Column) -> Column:
         """A past group's accumulator, or what a row brings."""
@@ -79,11 +82,7 @@ class Running:
         )
         # where nothing leaves nothing is taken off, which would cost wide decimals a digit
         delta = (came - left).cast(as_type) if self._leaves else came
-        return F.sum(self.start(name, delta)).over(self._so_far).cast(as_type)
-
-    def over(self, what: Column) -> Column:
-        """An aggregate of Spark's over the rows so far."""
-        return what.over(self._so_far)
+        return F.sum(self.start(name, delta)).over(self.so_far).cast(as_type)
 
 
 def added_up(
@@ -119,13 +118,13 @@ def _of_records(part: Part, running: Running) -> tuple[dict[str, Column], Column
     """Of a stream: extremes, last values and lists run on."""
     name, of = part.name, F.col(INTO)[part.name]
     if part.kind in ("min", "max"):
-        found = running.over({"min": F.min, "max": F.max}[part.kind](running.start(f"of_{name}", of)))
+        found = {"min": F.min, "max": F.max}[part.kind](running.start(f"of_{name}", of)).over(running.so_far)
         return {f"of_{name}": found}, found
     boxed = running.start(f"of_{name}", F.array(of))
     if part.kind == "last":
-        found = running.over(F.last(boxed))
+        found = F.last(boxed).over(running.so_far)
         return {f"of_{name}": found}, F.get(found, F.lit(0))
-    found = F.flatten(running.over(F.collect_list(boxed)))
+    found = F.flatten(F.collect_list(boxed).over(running.so_far))
     return {f"of_{name}": found}, found
 
 

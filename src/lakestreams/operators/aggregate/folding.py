@@ -33,7 +33,7 @@ def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Co
         step: from what was made and a row (a struct) to what is made of both; of the same type.
     """
     kept = [name for name in rows.columns if name not in order and name not in by]
-    gathered = _gathered(rows, by, order, kept)
+    gathered = rows.groupBy(*by).agg(in_order(F.collect_list(F.struct(*order, *kept)), *order).alias(_ROWS))
 
     def onward(results: Column, row: Column) -> Column:
         return F.concat(results, F.array(step(F.element_at(results, -1), row)))
@@ -49,10 +49,6 @@ def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Co
     each = gathered.select(*by, F.explode(both).alias(_EACH))
     row = F.col(_EACH)[_ROW]
     return each.select(*by, *(row[name].alias(name) for name in (*order, *kept)), F.col(_EACH)[SO_FAR].alias(SO_FAR))
-
-
-def _gathered(rows: DataFrame, by: Sequence[str], order: Sequence[str], kept: Sequence[str]) -> DataFrame:
-    return rows.groupBy(*by).agg(in_order(F.collect_list(F.struct(*order, *kept)), *order).alias(_ROWS))
 
 
 def in_order(structs: Column, *fields: str) -> Column:

@@ -14,7 +14,7 @@ change. So it costs the rows of the groups at hand, and the square of the change
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -28,9 +28,8 @@ from lakestreams.operators.versions import FROM, TO
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.operators.aggregate.part import Part
+    from lakestreams.operators.aggregate.grouping import Part
 
-KINDS: Final = ("min", "max", "last", "collect")  # of parts that look at members
 MEMBERS = "members"
 # Of a grouped frame: whether a row is one of a table's state, of which each key has one.
 SETTLED = "settled"

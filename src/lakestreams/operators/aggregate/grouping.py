@@ -1,18 +1,36 @@
-"""What an aggregation makes of a group, and whether it can be made of these values."""
+"""The options of an aggregation: what it makes of a group, part by part."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from lakestreams.operators.aggregate import columns as parts
-from lakestreams.operators.aggregate import group_rows as of_members
-from lakestreams.operators.aggregate.part import Part
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql import Column
 
+    from lakestreams.topology.aggregators import AggregatorKind
     from lakestreams.topology.kinds import Changes, EmptyGroup
+
+LOOK_AT_MEMBERS: Final = ("min", "max", "last", "collect")
+"""Kinds of parts of which a table's groups must be looked at as they are (`group_rows`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One column of an aggregate, as it is asked for.
+
+    Attributes:
+        name: the column's.
+        kind: what is made of the values in the columns of this name in `into` and `out`; a count may have none.
+        initial, add, subtract: of a fold; without an initial one a group's first value is its result as it is.
+    """
+
+    name: str
+    kind: AggregatorKind
+    initial: Column | None = None
+    add: Callable[[Column, Column], Column] | None = None
+    subtract: Callable[[Column, Column], Column] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +55,7 @@ class Grouping:
     @property
     def looks_at_members(self) -> bool:
         """Whether the rows that a group has must be looked at."""
-        return self.of_table and any(part.kind in of_members.KINDS for part in self.parts)
+        return self.of_table and any(part.kind in LOOK_AT_MEMBERS for part in self.parts)
 
     @property
     def deletes_empty(self) -> bool:
@@ -48,16 +66,3 @@ class Grouping:
     def may_vanish(self) -> bool:
         """Whether a group can be deleted."""
         return self.alone or self.deletes_empty
-
-
-def validate(types: StructType, grouping: Grouping) -> str | None:
-    """Whether the parts can be made of values of these types.
-
-    Args:
-        types: those of `into`, a field for each part that has values.
-
-    Returns:
-        What is wrong, or None.
-    """
-    wrong = (parts.wrong(part, types, of_table=grouping.of_table) for part in grouping.parts)
-    return next(filter(None, wrong), None)

@@ -30,11 +30,10 @@ from lakestreams.operators.aggregate import group_rows as of_members
 from lakestreams.operators.aggregate.changes import INTO, OUT
 from lakestreams.operators.aggregate.columns import ACC, FOLDS, ROWS, Running
 from lakestreams.operators.aggregate.folding import SO_FAR, folded
-from lakestreams.operators.aggregate.grouping import Grouping
+from lakestreams.operators.aggregate.grouping import LOOK_AT_MEMBERS, Grouping
 from lakestreams.operators.records import (
     BY_KEY,
     CONTRIBUTORS,
-    COORDINATES,
     KEY,
     KEY_HASH,
     KIND,
@@ -46,6 +45,7 @@ from lakestreams.operators.records import (
     TIME,
     TOMBSTONE,
     VALUE,
+    coordinates,
     hashed,
     is_new,
 )
@@ -76,7 +76,7 @@ def execute(
         adds_and_subtracts: what enters and leaves (see `changes`), new rows only; of a stream nothing leaves.
         groups: what the groups of the past were, at least those that are touched.
         since: the first new cycle.
-        members: of a table the rows that its groups have (see `changes.members`), where the options look at them.
+        members: of a table the rows that its groups have (`group_rows.members`), where the options look at them.
         with_old: whether the result says in `old` what the row was before.
 
     Returns:
@@ -94,8 +94,7 @@ def execute(
     elif with_old:
         rows = rows.withColumn(OLD, F.lag(VALUE).over(in_order))
     gone = F.col(VALUE).isNull()
-    trigger = F.array(F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES)))
-    columns = {KIND: F.when(gone, F.lit(TOMBSTONE)).otherwise(F.lit(RECORD)), CONTRIBUTORS: trigger}
+    columns = {KIND: F.when(gone, F.lit(TOMBSTONE)).otherwise(F.lit(RECORD)), CONTRIBUTORS: F.array(coordinates())}
     return rows.where(is_new(since)).select(
         *(columns.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS), *([OLD] if with_old else [])
     )
@@ -117,14 +116,6 @@ def retain(
     elif grouping.may_vanish:
         last = last.where(F.col(VALUE).isNotNull())
     return last.select(*GROUP_COLUMNS)
-
-
-def prune(groups: DataFrame, adds_and_subtracts: DataFrame) -> DataFrame:
-    """The groups that the changes touch: their keys are broadcast, the groups filtered where they lie.
-
-    Worth it when the changes are few compared with the groups; untouched groups stay as they were.
-    """
-    return versions.among(groups, KEY, versions.wanted(adds_and_subtracts, KEY))
 
 
 def explain(grouping: Grouping) -> str:
@@ -170,9 +161,9 @@ def _folded(
         if members is None:
             msg = "these aggregates of a table need its rows"
             raise ValueError(msg)
-        rows = of_members.met(rows, members, [part for part in grouping.parts if part.kind in of_members.KINDS])
+        rows = of_members.met(rows, members, [part for part in grouping.parts if part.kind in LOOK_AT_MEMBERS])
     so_far = Window.partitionBy(*by).orderBy(ORDER, PLACE).rowsBetween(*_SO_FAR)
-    types_of = {field.name: field.dataType for field in adds_and_subtracts.schema[INTO].dataType.fields}  # type: ignore[attr-defined]
+    types_of = {field.name: field.dataType for field in versions.key_type(adds_and_subtracts, INTO).fields}
     running = Running(past, groups is not None, so_far, leaves=grouping.of_table)
     accumulators = {ROWS: running.sum(ROWS, "bigint")}
     values: dict[str, Column] = {}

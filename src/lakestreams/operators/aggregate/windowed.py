@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators.clocks import BEHIND, tallied
 from lakestreams.operators.records import KEY, ORDER, PLACE, TASK, TIME, renumber
+from lakestreams.operators.versions import key_type
 from lakestreams.operators.windows import CLOCK, HORIZON, MOVES
 from lakestreams.topology.kinds import WINDOW_COLUMNS
 
@@ -37,7 +38,7 @@ def with_clock(rows: DataFrame, clocks: DataFrame | None, since: int, *, ascendi
         rows: a records frame with `task` and `moves`, what a row moves its task's clock to.
         clocks: the clocks of the past, as `last_clocks` left them; or None.
         since: the first new cycle.
-        ascending: whether every row moves its task's clock to its own stream time (see `joins.clocks`).
+        ascending: whether every row moves its task's clock to its own stream time (see `operators.clocks`).
     """
     rows = rows.withColumn(CLOCK, F.lit(None).cast("bigint"))
     if clocks is not None:
@@ -71,7 +72,6 @@ def assigned(rows: DataFrame, windows: TimeWindows, *, multi_row: bool = False) 
         rows: a records frame; times are 0 or later.
         multi_row: whether a trigger may have several records: where windows overlap, they are then numbered again.
     """
-    names = rows.schema[KEY].dataType.names  # type: ignore[attr-defined]
     many = -(-windows.size_ms // windows.advance_ms)
     if many == 1:
         found = rows.withColumns({_START: _first(windows), _POS: F.lit(0)})
@@ -80,7 +80,7 @@ def assigned(rows: DataFrame, windows: TimeWindows, *, multi_row: bool = False) 
         found = rows.select("*", F.posexplode(starts).alias(_POS, _START))
     start, end = F.col(_START), F.col(_START) + windows.size_ms
     bounds = (bound.cast("bigint").alias(name) for name, bound in zip(WINDOW_COLUMNS, (start, end), strict=True))
-    key = F.struct(*(F.col(KEY)[name].alias(name) for name in names), *bounds)
+    key = F.struct(*(F.col(KEY)[name].alias(name) for name in key_type(rows).names), *bounds)
     found = found.withColumn(KEY, key)
     placed = (
         renumber(found, F.col(PLACE), F.col(_POS))

@@ -25,7 +25,7 @@ from lakestreams.operators.records import (
     UNMATCHED,
     VALUE,
 )
-from lakestreams.operators.table_table.results import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
+from lakestreams.operators.table_table.results import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -77,7 +77,5 @@ def _old(how: JoinKind, own: Column, met: DataFrame) -> dict[str, Column]:
     prior = F.col(TRIGGER)[OLD] if OLD in fields else F.col(foreign.PRIOR)[VALUE]
     old_left = F.when(own, left[WAS][VALUE]).otherwise(left[VALUE])
     old_right = F.when(own, left[BEFORE][VALUE]).otherwise(prior)
-    kind = F.when(old_left.isNotNull() & old_right.isNotNull(), F.lit(MATCHED))
-    if how == "left":
-        kind = kind.when(old_left.isNotNull(), F.lit(UNMATCHED))
+    kind = kind_of(how, old_left.isNotNull(), old_right.isNotNull())
     return {OLD_VALUE: old_left, OLD_RIGHT_VALUE: old_right, OLD_KIND: kind}

@@ -34,19 +34,10 @@ def execute(
     overlap: Overlap = "none",
     many_changes: bool = False,
 ) -> DataFrame:
-    """Joins new points with the table.
+    """Joins new points with the table by `mapped`, the table key that each looks up.
 
-    Args:
-        points: records of the stream, new rows only, with a column `mapped`: the table key that each looks up.
-        table: versions, new ones and older ones; a version is seen only by later points.
-        how: `inner` or `left`.
-        since: the first new cycle.
-        overlap: whether both sides hold rows of one trigger, and whose come first.
-        many_changes: whether some keys may have many versions here: they then go a way of their own (see `lookup`).
-
-    Returns:
-        Records of the points, with `rk` and `rv` (the row's key and value, null where unmatched), `kind` matched or
-        unmatched, and `mapped` (KIP-1340: a joiner may ask for it, also where nothing was found).
+    Arguments and results are those of `lookup.latest`; results have `mapped`, too (KIP-1340: a joiner may ask for it, also
+    where nothing was found).
     """
     return lookup.latest(points, MAPPED, table, how, since, overlap, many_changes=many_changes)
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators.balance import by_task
-from lakestreams.operators.clocks import BEHIND, CARRIED, NEWEST, REACHED, tops_of, with_clocks
+from lakestreams.operators.clocks import BEHIND, CARRIED, NEWEST, REACHED, with_clocks
 from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.records import (
     CONTRIBUTORS,
@@ -35,7 +35,7 @@ from lakestreams.operators.records import (
     lean_contributors,
 )
 from lakestreams.operators.stream_stream import worker
-from lakestreams.operators.stream_stream.worker import TICK, Options
+from lakestreams.operators.stream_stream.worker import TICK
 from lakestreams.operators.windows import (
     ARM,
     AT,
@@ -64,6 +64,7 @@ from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+    from pyspark.sql.types import DataType
 
 
 def execute(
@@ -83,90 +84,65 @@ def execute(
             the clocks (`windows.CLOCKS`) where they are known.
         since: the first new cycle.
         shares: how many workers the rows need.
-        both: what `clocked` has made of left and right.
+        both: left and right as arms with their clocks (`with_clocks`), where they are made already.
 
     Returns:
         Records columns with the left value in `v`, the right key and value in `rk` and `rv`; a missing side is null.
     """
-    options = Options.of(join, since)
     require_comparable_keys(left)
     if shares > 1 and not join.together:
-        both = clocked(left, right, join, since) if both is None else both
-        found = _by_key(_known(both), join, options, shares)
+        both = with_clocks(both_sides(left, right, join), join, since) if both is None else both
+        # rows whose clocks are known move them no further
+        found = _by_key(both.withColumn(MOVES, F.col(CLOCK)), join, since, shares)
     else:
         given = _kernel_input(both_sides(left, right, join), join)
         by = by_task(join.realm) if shares > 1 else ()
-        found = in_workers(given, partial(worker.joined, options), results_type(given), *by)
+        found = in_workers(given, partial(worker.joined, join, since), results_type(given), *by)
     several = join.multi_row or join.overlap != "none"
     return as_records(found, right.schema[KEY].dataType, several=several)
 
 
-def tops(left: DataFrame, right: DataFrame, join: Windowed, since: int = 0) -> DataFrame:
-    """How far the clocks of both sides have come where they ascend, a row a task and cycle (`clocks.tops_of`)."""
-    return tops_of(both_sides(left, right, join), join.realm, since)
-
-
-def clocked(
-    left: DataFrame, right: DataFrame, join: Windowed, since: int = 0, reached: DataFrame | None = None
-) -> DataFrame:
-    """Both sides as one frame with their clocks: what `late` and `retain` look at, made once for both.
-
-    Args:
-        left, right: as `execute` is given them.
-        since: the first new cycle.
-        reached: what `tops` has made of them.
-
-    Returns:
-        Arms (see `windows`) with their clocks.
-    """
-    return with_clocks(both_sides(left, right, join), join, since, reached)
-
-
-def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, both: DataFrame | None = None) -> DataFrame:
+def late(both: DataFrame, join: Windowed, since: int) -> DataFrame:
     """The new records that come too late under the rules `strict`: `arm, o, n, ts, contributors, clock, closed`.
 
-    `closed` is when their window closed, ms. `both` is what `clocked` has made of left and right.
+    `closed` is when their window closed, ms. `both` are all arms with their clocks (`with_clocks`).
     """
-    both = clocked(left, right, join, since) if both is None else both
     return both.where(is_new(since) & F.col(PART) & (close(join) < F.col(CLOCK))).select(
         ARM, ORDER, PLACE, TIME, CONTRIBUTORS, CLOCK, close(join).alias(CLOSED)
     )
 
 
-def near_the_end(left: DataFrame, right: DataFrame, join: Windowed, reached: DataFrame) -> DataFrame:
+def near_the_end(both: DataFrame, join: Windowed, reached: DataFrame) -> DataFrame:
     """What `retain` may keep of many rows, where clocks ascend: open ones, and those that have come as far as their task.
 
     Two numbers are computed first, and Spark hands them to the scan, so that files' pages without such rows are not read.
     The last row of a task has the latest stream time of its newest cycle, since the order goes by these.
 
     Args:
-        left, right: all that `execute` was given.
-        reached: what `tops` has made of them.
+        both: all that `execute` was given, as arms (see `windows`).
+        reached: what `tops_of` has made of them.
 
     Returns:
-        Arms (see `windows`) with their clocks.
+        Some of the arms with their clocks.
     """
     open_from = reached.select(F.min(BEHIND) - _reach(join)).scalar()
     last_from = reached.select(F.min(NEWEST)).scalar()
     is_open, is_last = F.col(TIME) >= open_from, F.col(ORDER)["stream_time_ms"] >= last_from
-    some = both_sides(left, right, join).where(F.col(CLOCK).isNotNull() | is_open | is_last)
+    some = both.where(F.col(CLOCK).isNotNull() | is_open | is_last)
     known = with_clocks(some, join, tops=reached)
     return known.where((F.col(CLOCK) == F.col(REACHED)) | _is_open(join, F.col(BEHIND)))
 
 
-def retain(
-    left: DataFrame, right: DataFrame, join: Windowed, both: DataFrame | None = None
-) -> tuple[DataFrame, DataFrame]:
+def retain(both: DataFrame, join: Windowed, right_key: DataType) -> tuple[DataFrame, DataFrame]:
     """What of the past may still matter: records in window and grace, and per task those that carry its clocks.
 
     Args:
-        left, right: all that `execute` was given.
-        both: what `clocked` or `near_the_end` has made of them.
+        both: all that `execute` was given, or what of it is `near_the_end`: arms with their clocks.
+        right_key: the type of the right side's key.
 
     Returns:
         Left and right records frames with `task` and the clocks' columns.
     """
-    both = clocked(left, right, join) if both is None else both
     last, carries, horizon = _last_ascending(both) if join.ascending else _last_of_all(both, join)
     kept = both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(carries | _is_open(join, horizon))
 
@@ -174,8 +150,7 @@ def retain(
         columns = [F.col(name) for name in (TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, *CLOCKS)]
         return kept.where(F.col(ARM) == arm).select(key.alias(KEY), F.col(value).alias(VALUE), *columns)
 
-    right_key = F.col(KEY).cast(right.schema[KEY].dataType)
-    return side(LEFT, LEFT_VALUE, F.col(KEY)), side(RIGHT, RIGHT_VALUE, right_key)
+    return side(LEFT, LEFT_VALUE, F.col(KEY)), side(RIGHT, RIGHT_VALUE, F.col(KEY).cast(right_key))
 
 
 def explain(join: Windowed) -> str:
@@ -238,32 +213,20 @@ def _reach(join: Windowed) -> Column:
 # --- what the kernel is given ----------------------------------------------------------------------------------------
 
 
-def _by_key(both: DataFrame, join: Windowed, options: Options, shares: int) -> DataFrame:
+def _by_key(both: DataFrame, join: Windowed, since: int, shares: int) -> DataFrame:
     """Pairs by key; then, by task, what time alone lets out: it waits there next to the places and clocks of all rows."""
     given = _kernel_input(both, join)
     results, by = results_type(given), F.when(F.col(KEY).isNotNull(), F.xxhash64(KEY)).otherwise(F.col(TASK))
-    found = in_workers(given, partial(worker.met, options), results, by, shares)
+    found = in_workers(given, partial(worker.met, join, since), results, by, shares)
     if not join.outer_sides or join.emit == "eager":
         return found
-    waiting = in_workers(given, partial(worker.waiting, options), given.schema, by, shares)
-    steps = both.where(is_new(options.since) | (F.col(CLOCK) == F.col(CARRIED)))
+    waiting = in_workers(given, partial(worker.waiting, join, since), given.schema, by, shares)
+    steps = both.where(is_new(since) | (F.col(CLOCK) == F.col(CARRIED)))
     nothing = {
         name: F.lit(None).cast(given.schema[name].dataType) for name in (KEY, LEFT_VALUE, RIGHT_VALUE, CONTRIBUTORS)
     }
     together = waiting.unionByName(_kernel_input(steps, join).withColumns(nothing))
-    return found.unionByName(
-        in_workers(
-            together,
-            partial(worker.let_out, options),
-            results,
-            *by_task(join.realm),
-        )
-    )
-
-
-def _known(both: DataFrame) -> DataFrame:
-    """Rows whose clocks are known: they move them no further."""
-    return both.withColumn(MOVES, F.col(CLOCK))
+    return found.unionByName(in_workers(together, partial(worker.let_out, join, since), results, *by_task(join.realm)))
 
 
 def _kernel_input(rows: DataFrame, join: Windowed) -> DataFrame:

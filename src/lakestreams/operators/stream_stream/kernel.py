@@ -14,15 +14,14 @@ Source: Kafka Streams' KStreamKStreamJoin; semantics 3.1 to 3.7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterator
+from typing import Final, Literal
 
 import numpy as np
 
-from lakestreams.operators.segments import Flags, Ints, first_above, pieces, places, ranges, running, sorted_by
+from lakestreams.operators.segments import Flags, Ints, Ranks, first_above, pieces, places, ranges, running, sorted_by
 from lakestreams.operators.stream_stream.rows import LEFT, MISSING, NOTHING, Judged, Matches, Rows, Window
 
-Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
 AT_ONCE: Final = 400_000  # records whose partners are looked for at once, if their keys differ
 PIECE: Final = 1 << 19  # pairs that are tried at once
 
@@ -134,8 +133,9 @@ def unpaired(rows: Rows, judged: Judged, window: Window) -> tuple[Ints, Ints]:
 
 
 def closed(rows: Rows, judged: Judged, window: Window, waiting: Ints, ranks: Ranks) -> Matches:
-    """The waiting records that new ones let out."""
-    trigger = _let_out_by(rows, judged, window, waiting)
+    """The waiting records that new ones let out: the first one behind each that moves the clock past its close."""
+    steps = np.flatnonzero((judged.taking | rows.tick) & (rows.time == judged.clock)) if window.kafka else None
+    trigger = first_above(judged.clock, rows.task, rows.task[waiting], waiting + 1, judged.close[waiting], steps)
     comes = (trigger <= judged.first[waiting]) & np.append(rows.new, False)[trigger]
     waiting, trigger = waiting[comes], trigger[comes]
     # right before left, and the bytes of the key only where the rest is equal
@@ -143,12 +143,6 @@ def closed(rows: Rows, judged: Judged, window: Window, waiting: Ints, ranks: Ran
     order = sorted_by(by, lambda tied: ranks(waiting[tied]))
     waiting, trigger = waiting[order], trigger[order]
     return alone(rows, waiting, trigger, -1 - places(trigger[::-1])[::-1])
-
-
-def _let_out_by(rows: Rows, judged: Judged, window: Window, waiting: Ints) -> Ints:
-    """The first record behind each waiting one that moves the clock past its close, else the number of records."""
-    steps = np.flatnonzero((judged.taking | rows.tick) & (rows.time == judged.clock)) if window.kafka else None
-    return first_above(judged.clock, rows.task, rows.task[waiting], waiting + 1, judged.close[waiting], steps)
 
 
 def alone(rows: Rows, record: Ints, trigger: Ints, place: Ints) -> Matches:

@@ -15,18 +15,16 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators.clocks import CARRIED, REACHED
 from lakestreams.operators.records import (
-    CONTRIBUTORS,
     KEY,
-    KIND,
     ORDER,
-    PLACE,
+    ORDER_TYPE,
     STREAM_SIDE,
     TASK,
-    TICK,
     TIME,
     VALUE,
     Extract,
     known_sum,
+    ticks,
 )
 from lakestreams.operators.windows import CLOCK, HORIZON, MOVES, Windowed, close
 
@@ -50,7 +48,9 @@ def prune(
         Left, right, and how many rows of the past are among them, if it is known.
     """
     ((hashes, _),) = extract(key_hashes(new, past, clocks, join))
-    found = extract(*(reached(side, hashes) for side in past))
+    # the hashes are broadcast, and the past is filtered where it lies
+    is_wanted = F.xxhash64(KEY) == F.col(_HASH)
+    found = extract(*(side.join(F.broadcast(hashes), is_wanted, "left_semi") for side in past))
     left, right = (rows.unionByName(one, allowMissingColumns=True) for rows, (one, _) in zip(new, found, strict=True))
     left = left.unionByName(clock_rows(clocks, past[0], since), allowMissingColumns=True)
     return left, right, known_sum([count for _, count in found])
@@ -91,11 +91,6 @@ def key_hashes(new: Pair, past: Pair, clocks: DataFrame, join: Windowed) -> Data
     return _union(found).distinct()
 
 
-def reached(past: DataFrame, hashes: DataFrame) -> DataFrame:
-    """The rows of a side's past with these keys; the hashes are broadcast, and the past is filtered where it lies."""
-    return past.join(F.broadcast(hashes), F.xxhash64(KEY) == F.col(_HASH), "left_semi")
-
-
 def clock_rows(clocks: DataFrame, like: DataFrame, since: int) -> DataFrame:
     """Rows without a key, behind the past and before what is new, which move each task's clock to where it was.
 
@@ -104,22 +99,10 @@ def clock_rows(clocks: DataFrame, like: DataFrame, since: int) -> DataFrame:
         like: what is retained of a side: the columns wanted.
         since: the first new cycle.
     """
-    order = {
-        "cycle": F.lit(since - 1), "stream_time_ms": F.col(_LAST) + 1, "side": F.lit(STREAM_SIDE), "source": F.lit(""),
-        "partition": F.lit(0), "offset": F.lit(0), "attempt": F.lit(0),
-    }  # fmt: skip
-    fields = like.schema[ORDER].dataType.fields  # type: ignore[attr-defined]
-    columns = {
-        TIME: F.col(CLOCK),
-        ORDER: F.struct(*(order[one.name].cast(one.dataType).alias(one.name) for one in fields)),
-        PLACE: F.lit(0),
-        KIND: F.lit(TICK),
-        CONTRIBUTORS: F.array().cast(like.schema[CONTRIBUTORS].dataType),
-        **{name: F.col(name) for name in (TASK, CLOCK, HORIZON)},
-    }
-    return clocks.select(
-        *(columns.get(one.name, F.lit(None).cast(one.dataType)).alias(one.name) for one in like.schema.fields)
-    )
+    # the fields of an order, from the cycle to the attempt
+    order = F.struct(F.lit(since - 1), F.col(_LAST) + 1, F.lit(STREAM_SIDE), F.lit(""), F.lit(0), F.lit(0), F.lit(0))
+    moves = {TIME: F.col(CLOCK), ORDER: order.cast(ORDER_TYPE)}
+    return ticks(clocks.withColumns(moves).drop(_LAST), like)
 
 
 def _union(frames: Pair) -> DataFrame:

@@ -1,22 +1,23 @@
 """Windowed stream-stream join in a Python worker: Arrow columns to the kernel's arrays, its results to columns.
 
-No session and no frame is known here; functions take the columns of `frames` and give batches.
+No session and no frame is known here; functions take the join's options, the first new cycle (`since`) and the columns of
+`frames`, and give batches.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from lakestreams.operators import arrays
-from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, MATCHED, ORDER, PLACE, TASK, TIME, UNMATCHED
+from lakestreams.operators.placed import MISSING, Placed
+from lakestreams.operators.records import KEY, MATCHED, TASK, TIME, UNMATCHED
 from lakestreams.operators.stream_stream import kernel
-from lakestreams.operators.stream_stream.rows import MISSING, NOTHING, Matches, Rows, Window
+from lakestreams.operators.stream_stream.rows import NOTHING, Matches, Rows, Window
 from lakestreams.operators.windows import (
     ARM,
     HORIZON,
@@ -28,171 +29,99 @@ from lakestreams.operators.windows import (
     RIGHT_TIME,
     RIGHT_VALUE,
     TIMES,
-    TURN,
     Windowed,
 )
 
 if TYPE_CHECKING:
-    from lakestreams.operators.segments import Ints
     from lakestreams.operators.workers import Columns
 
 TICK: Final = "tick"  # whether a row only moves clocks
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a worker gets.
-
-    Attributes:
-        window: the join's options; the times are columns if they vary.
-        since: the first new cycle.
-        realm: how many tasks share a history.
-        right_first, interleaved: the order of rows that one source record has on both sides.
-    """
-
-    window: Window
-    since: int
-    varies: bool
-    realm: int
-    right_first: bool
-    interleaved: bool
-
-    @classmethod
-    def of(cls, join: Windowed, since: int) -> Options:
-        """Those of a join."""
-        times = (0, 0, 0) if join.varies else (join.before, join.after, join.grace)
-        window = Window(
-            *times,  # type: ignore[arg-type]
-            outer=(LEFT in join.outer_sides, RIGHT in join.outer_sides),
-            kafka=join.rules == "kafka",
-            eager=join.emit == "eager",
-            in_memory=join.store == "in_memory",
-        )
-        return cls(window, since, join.varies, join.realm, join.overlap == "right_first", join.interleaved)
-
-
-class _Share:
-    """Rows, in their order and as they came.
-
-    Attributes:
-        rows, window: what the kernel takes.
-        order: the rows' numbers in the columns, by their places in the order.
-        sizes: about how many bytes each row has, by its number.
-    """
-
-    def __init__(self, options: Options, columns: Columns) -> None:
-        self._options = options
-        rank, place = self._rank(columns[ARM]), arrays.ints(columns[PLACE])
-        turns = (place, rank) if options.interleaved else (rank, place)
-        self._numbers = np.append(arrays.total_order(columns[ORDER], *turns), MISSING)  # the last one of none
-        self.order = self._numbers[:-1]
-        self.window = options.window
-        if options.varies:
-            before, after, grace = (self._ints(columns[name]) for name in TIMES)
-            self.window = replace(options.window, before=before, after=after, grace=grace)
-        self.rows = self._rows(columns)
-        self._columns = {
-            name: columns[name] for name in (KEY, LEFT_VALUE, RIGHT_VALUE, ORDER, CONTRIBUTORS, ARM, PLACE)
-        }
-        values = (columns[name] for name in (KEY, LEFT_VALUE, RIGHT_VALUE))
-        self.sizes = np.append(sum(map(arrays.sizes, values)), 0)  # the last one of none
-
-    def ranks(self, among: Ints) -> Ints:
-        """Numbers in the order of the keys' bytes."""
-        return arrays.key_ranks(arrays.take(self._columns[KEY], self.order[among]))
-
-    def results(self, matches: Iterator[Matches]) -> Iterator[Any]:
-        """Matches as batches of columns."""
-        for found in matches:
-            sizes = self.sizes[self._numbers[found.left]] + self.sizes[self._numbers[found.right]]
-            for here in arrays.batches(sizes):
-                yield self._batch(*(one[here] for one in found))
-
-    def _ints(self, column: Any, null: int = 0) -> Ints:
-        if column is None:
-            return np.broadcast_to(np.int64(null), len(self.order))
-        return arrays.as_one(arrays.ints(column, null)[self.order])
-
-    def _rows(self, columns: Columns) -> Rows:
-        arm, task = self._ints(columns[ARM]).astype(np.int8), self._ints(columns[TASK])
-        values = (arrays.valid(columns[name])[self.order] for name in (LEFT_VALUE, RIGHT_VALUE))
-        return Rows(
-            arm=arm,
-            key=arrays.key_numbers(columns[KEY])[self.order],
-            valued=np.where(arm == LEFT, *values),
-            time=self._ints(columns[TIME]),
-            moves=self._ints(columns[MOVES]),
-            task=task,
-            history=arrays.as_one(task // self._options.realm),
-            tick=self._ints(columns[TICK]) > 0,
-            new=arrays.ints(columns[ORDER].field("cycle"))[self.order] >= self._options.since,
-            left_time=self._ints(columns.get(LEFT_TIME), NOTHING),
-            right_time=self._ints(columns.get(RIGHT_TIME), NOTHING),
-            horizon=self._ints(columns.get(HORIZON), NOTHING),
-        )
-
-    def _rank(self, arm: Any) -> Ints:
-        """Which of its sides comes first where a source record is on both."""
-        return 1 - arrays.ints(arm) if self._options.right_first else arrays.ints(arm)
-
-    def _turns(self, numbers: Ints) -> Ints:
-        """The turns of rows among those of their source records."""
-        arm, place = (self._columns[name].take(pa.array(numbers)) for name in (ARM, PLACE))
-        rank, place = self._rank(arm), arrays.ints(place)
-        return place * 2 + rank if self._options.interleaved else (rank << 32) + place
-
-    def _batch(self, left: Ints, right: Ints, trigger: Ints, place: Ints) -> Any:
-        """Results of records at these places."""
-        columns = self._columns
-        has_left, has_right, time = left >= 0, right >= 0, self.rows.time
-        latest = np.maximum(time[np.where(has_left, left, right)], time[np.where(has_right, right, left)])
-        left, right, trigger = self._numbers[left], self._numbers[right], self._numbers[trigger]
-        made = {
-            KEY: arrays.take(columns[KEY], np.where(has_left, left, right)),
-            LEFT_VALUE: arrays.take(columns[LEFT_VALUE], left),
-            RIGHT_VALUE: arrays.take(columns[RIGHT_VALUE], right),
-            TIME: pa.array(latest),
-            ORDER: arrays.take(columns[ORDER], trigger),
-            CONTRIBUTORS: arrays.contributors(columns[CONTRIBUTORS], columns[ORDER], left, right),
-            PLACE: pa.array(place, pa.int32()),
-            KIND: pa.array([UNMATCHED, MATCHED]).take(pa.array((has_left & has_right).astype(np.int8))),
-            TURN: pa.array(self._turns(trigger)),
-        }
-        return pa.RecordBatch.from_pydict(made)
-
-
-def joined(options: Options, columns: Columns) -> Iterator[Any]:
+def joined(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """All results of rows that share tasks."""
-    share = _Share(options, columns)
+    share, rows, window = _placed(join, since, columns)
     del columns  # what no result needs is free from here on
-    yield from share.results(kernel.match(share.rows, share.window, share.ranks))
+    yield from _results(share, rows, kernel.match(rows, window, share.ranks))
 
 
-def met(options: Options, columns: Columns) -> Iterator[Any]:
+def met(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """Of rows that share keys and bring their clocks: the results that wait for nothing."""
-    share = _Share(options, columns)
+    share, rows, window = _placed(join, since, columns)
     del columns
-    rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
-    yield from share.results(kernel.pairs(rows, judged, window))
+    judged = kernel.judge(rows, window)
+    yield from _results(share, rows, kernel.pairs(rows, judged, window))
     hurries, _ = kernel.unpaired(rows, judged, window)
-    yield from share.results(iter([kernel.alone(rows, hurries, hurries, np.zeros_like(hurries))]))
+    yield from _results(share, rows, [kernel.alone(rows, hurries, hurries, np.zeros_like(hurries))])
 
 
-def waiting(options: Options, columns: Columns) -> Iterator[Any]:
+def waiting(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """Of rows that share keys and bring their clocks: those that wait for time to let them out, as they came."""
-    share = _Share(options, columns)
-    rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
+    share, rows, window = _placed(join, since, columns)
+    judged = kernel.judge(rows, window)
     deque(kernel.pairs(rows, judged, window), maxlen=0)
     _, waits = kernel.unpaired(rows, judged, window)
-    numbers = share.order[waits[judged.first[waits] == len(rows)]]
-    for here in arrays.batches(share.sizes[numbers]):
-        made = {name: arrays.take(column, numbers[here]) for name, column in columns.items()}
-        yield pa.RecordBatch.from_pydict(made)
+    waits = waits[judged.first[waits] == len(rows)]
+    for here in share.pieces(waits, np.full_like(waits, MISSING)):
+        numbers = share.order[waits[here]]
+        yield pa.RecordBatch.from_pydict({name: arrays.take(column, numbers) for name, column in columns.items()})
 
 
-def let_out(options: Options, columns: Columns) -> Iterator[Any]:
+def let_out(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
     """Of rows that share tasks: the results of those that wait; all others have lost key and value."""
-    share = _Share(options, columns)
+    share, rows, window = _placed(join, since, columns)
     del columns
-    rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
-    yield from share.results(iter([kernel.closed(rows, judged, window, np.flatnonzero(judged.taking), share.ranks)]))
+    judged = kernel.judge(rows, window)
+    yield from _results(share, rows, [kernel.closed(rows, judged, window, np.flatnonzero(judged.taking), share.ranks)])
+
+
+def _placed(join: Windowed, since: int, columns: Columns) -> tuple[Placed, Rows, Window]:
+    """Rows in their order, and what the kernel takes of them."""
+    share = Placed(columns, right_first=join.overlap == "right_first", interleaved=join.interleaved)
+    rows, window = _rows(join, since, share), _window(join, share)
+    share.keep_for_results()
+    return share, rows, window
+
+
+def _window(join: Windowed, share: Placed) -> Window:
+    before, after, grace = (share.ints(name) if join.varies else getattr(join, name) for name in TIMES)
+    return Window(
+        before,
+        after,
+        grace,
+        outer=(LEFT in join.outer_sides, RIGHT in join.outer_sides),
+        kafka=join.rules == "kafka",
+        eager=join.emit == "eager",
+        in_memory=join.store == "in_memory",
+    )
+
+
+def _rows(join: Windowed, since: int, share: Placed) -> Rows:
+    arm, task = share.ints(ARM).astype(np.int8), share.ints(TASK)
+    values = (arrays.valid(share.columns[name])[share.order] for name in (LEFT_VALUE, RIGHT_VALUE))
+    return Rows(
+        arm=arm,
+        key=arrays.key_numbers(share.columns[KEY])[share.order],
+        valued=np.where(arm == LEFT, *values),
+        time=share.ints(TIME),
+        moves=share.ints(MOVES),
+        task=task,
+        history=arrays.as_one(task // join.realm),
+        tick=share.ints(TICK) > 0,
+        new=share.cycles() >= since,
+        left_time=share.ints(LEFT_TIME, NOTHING),
+        right_time=share.ints(RIGHT_TIME, NOTHING),
+        horizon=share.ints(HORIZON, NOTHING),
+    )
+
+
+def _results(share: Placed, rows: Rows, matches: Iterable[Matches]) -> Iterator[Any]:
+    """Matches as batches of columns; their time is the later one of both sides."""
+    kinds = pa.array([UNMATCHED, MATCHED])
+    for found in matches:
+        for here in share.pieces(found.left, found.right):
+            left, right, trigger, place = (one[here] for one in found)
+            has_left, has_right = left >= 0, right >= 0
+            time = np.maximum(rows.time[np.where(has_left, left, right)], rows.time[np.where(has_right, right, left)])
+            kind = kinds.take(pa.array((has_left & has_right).astype(np.int8)))
+            yield share.results(left, right, trigger, place, kind, pa.array(time))

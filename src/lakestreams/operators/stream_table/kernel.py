@@ -10,7 +10,7 @@ Source: Kafka Streams' KStreamKTableJoinProcessor and KIP-962; semantics section
 Plan: a table without changes has one row a key and needs no sort: one broadcast, or one exchange and one sort of each
 side by a hash of the key where it is too large for that. With changes, in the tail or in the cycle itself, one exchange
 and one sort of the *table side* give each version its end, and the join asks for no more of it; points are exchanged
-and sorted once, or not at all if the table is broadcast. `busy`: one more exchange counts the keys, one more with one
+and sorted once, or not at all if the table is broadcast. `many_changes`: one more exchange counts the keys, one more with one
 sort is for the points and versions of those with many (decision 0010).
 """
 
@@ -48,20 +48,7 @@ def execute(
     *,
     many_changes: bool = False,
 ) -> DataFrame:
-    """Joins new points with the table.
-
-    Args:
-        points: a records frame of the stream (see `records`), new rows only.
-        table: versions, new ones and older ones; a version is seen only by later points.
-        how: `inner` or `left`.
-        since: the first new cycle.
-        overlap: whether both sides hold rows of one trigger, and whose come first.
-        many_changes: whether some keys may have many versions here: they then go a way of their own (see `lookup`).
-
-    Returns:
-        The points' columns with `rk` and `rv` (the row's key and value, null where unmatched), `kind` set to
-        `matched` or `unmatched`, and the row's contributors appended to `contributors`.
-    """
+    """Joins new points with the table by their key: arguments and results as those of `lookup.latest`."""
     return lookup.latest(points, KEY, table, how, since, overlap, many_changes=many_changes)
 
 

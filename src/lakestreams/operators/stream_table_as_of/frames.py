@@ -1,15 +1,12 @@
 """Stream-table join against a versioned table, over frames: what its kernel gets, and what becomes of its results.
 
-Rows go to Python workers in one of three ways (see `stream_stream.frames`):
-
-- few rows: all to one worker, without an exchange;
-- many, where equal keys share a task: by task, after one exchange;
-- many, where they may not: Spark finds by task where records come out and how far the history reaches then; then by key; under
-  grace, results get their places by their triggers.
+Rows go to Python workers in one of three ways (see `stream_stream.frames`). If by key, Spark finds by task before where
+records come out and how far the history reaches then, and under grace results get their places by their triggers afterwards.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +14,6 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructField
 
-from lakestreams.operators.balance import by_task
 from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.placed import RECORD_AT
 from lakestreams.operators.records import (
@@ -54,16 +50,33 @@ from lakestreams.operators.windows import (
     require_comparable_keys,
     results_type,
 )
-from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
+from lakestreams.operators.workers import ROWS_OF_A_WORKER, Shares, in_workers
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-    from lakestreams.operators.stream_table_as_of.options import AsOf
-    from lakestreams.topology.kinds import JoinKind
-
+    from lakestreams.topology.kinds import JoinKind, Overlap
 
 _WHEN = "taken_or_asked_at"
+
+
+@dataclass(frozen=True)
+class AsOf(Shares):
+    """The options of the join. Times are in ms: numbers, or expressions over `task`, which let many histories share a job.
+
+    Attributes:
+        how: `inner` or `left`.
+        history: the table's history retention.
+        grace: how long records of the stream wait, at most the history; None is no grace.
+        overlap: whether both sides hold rows of one source record, and whose come first.
+        multi_row: whether the stream holds several rows of one source record.
+    """
+
+    how: JoinKind
+    history: int | Column
+    grace: int | Column | None = None
+    overlap: Overlap = "none"
+    multi_row: bool = False
 
 
 def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> DataFrame:
@@ -92,9 +105,9 @@ def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> D
             bytes_of_key = byte_order(F.col(KEY), key_type(points))
             found = renumber(found, F.col(TURN), F.col(TIME), *bytes_of_key, F.col(RECORD_AT))
     else:
-        found = in_workers(
-            _kernel_input(_with_times(both, join)), step, schema, *(by_task(join.realm) if join.shares > 1 else ())
-        )
+        grace_ms = {} if join.grace is None else {GRACE: milliseconds(join.grace)}
+        timed = both.withColumns({HISTORY: milliseconds(join.history), **grace_ms})
+        found = in_workers(_kernel_input(timed), step, schema, *join.by_task())
     several = waits and join.multi_row and not join.by_key
     return as_records(found, versions.schema[KEY].dataType, several=several)
 
@@ -105,12 +118,6 @@ def explain(how: JoinKind, history_ms: int, grace_ms: int | None = None) -> str:
     more = "" if grace_ms is None else ", and results by trigger"
     groups = groups_in_words(f"exchanged by task, then by key in groups of {ROWS_OF_A_WORKER:,}{more}")
     return f"stream-table {how} join, lookup as of event time within {history_ms} ms{waits}: {groups}"
-
-
-def _with_times(both: DataFrame, join: AsOf) -> DataFrame:
-    """Rows with the history and the grace of their tasks."""
-    waits = {} if join.grace is None else {GRACE: milliseconds(join.grace)}
-    return both.withColumns({HISTORY: milliseconds(join.history), **waits})
 
 
 def _with_bounds(both: DataFrame, join: AsOf, since: int) -> DataFrame:

@@ -14,17 +14,14 @@ Source: Kafka Streams' KStreamKTableJoinProcessor, RocksDBVersionedStore (KIP-88
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from lakestreams.operators.placed import MISSING
-from lakestreams.operators.segments import Flags, Ints, first_above, groups, places, running, sorted_by
+from lakestreams.operators.segments import Flags, Ints, Ranks, first_above, groups, places, running, sorted_by
 from lakestreams.operators.versioned_table.kernel import NEVER, Store, Versions, puts
-
-Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,7 @@
 """Stream-table join whose records look out, over frames: what its kernel gets, and what becomes of its results.
 
-Rows go to Python workers in one of three ways (see `stream_stream.frames`):
-
-- few rows: all to one worker, without an exchange;
-- many, where equal keys share a task: by task, after one exchange;
-- many, where they may not: Spark finds by task where bounds end; then by key; then results get their places by their triggers.
+Rows go to Python workers in one of three ways (see `stream_stream.frames`). If by key, Spark finds by task before where
+bounds end, and results get their places by their triggers afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import LongType, StructField, StructType
 
-from lakestreams.operators.balance import by_task
 from lakestreams.operators.clocks import CARRIED, with_clocks
 from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.nullability import nullable_type
@@ -63,7 +59,6 @@ from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-    from pyspark.sql.types import DataType
 
     from lakestreams.operators.stream_table_wait.options import WaitOptions
     from lakestreams.operators.workers import Step
@@ -132,13 +127,14 @@ def expired(sides: StreamAndTable, join: WaitOptions, since: int) -> DataFrame:
 def retain(sides: StreamAndTable, join: WaitOptions, since: int) -> DataFrame:
     """The records that still look out, and one row a task that carries its clock: records with `task` and clocks."""
     both = sides.both(join)
-    schema = StructType([StructField(name, LongType() if name == CLOCK else _type(both, name)) for name in KEPT])
+    types = {name: LongType() if name == CLOCK else both.schema[name].dataType for name in KEPT}
+    schema = StructType([StructField(name, kind) for name, kind in types.items()])
     # of the table it matters only where there are rows
     is_there = F.when(F.col(RIGHT_VALUE).isNotNull(), F.lit(True))
     state = (
         None if sides.state is None else sides.state.withColumn(VALUE, F.when(F.col(VALUE).isNotNull(), F.lit(True)))
     )
-    step = partial(worker.looking_out, Options.of(join, since))
+    step = partial(worker.looking_out, Options(join, since, since))
     waiting = _through_workers(both.withColumn(RIGHT_VALUE, is_there), state, step, schema, join, since)
     carried = [name for name in KEPT if name not in (KEY, LEFT_VALUE, KIND, TASK, CLOCK)]
     last = both.groupBy(TASK).agg(F.max_by(F.struct(*carried), AT).alias("last"), F.max(MOVES).alias(CLOCK))
@@ -167,7 +163,7 @@ def _outcomes(
     """What the kernel gives: results, `expired` ones among them, and rows that count (`came`), of which all else is null."""
     both, with_records = sides.both(join), with_records or join.by_key
     schema = results_type(both, *([StructField(RECORD_AT, place_type(both))] if with_records else []))
-    step = partial(worker.joined, Options.of(join, since, wanted, with_records=with_records))
+    step = partial(worker.joined, Options(join, since, since if wanted is None else wanted, with_records))
     found = _through_workers(both, sides.state, step, schema, join, since)
     return _closed_numbered(found) if join.by_key else found
 
@@ -181,7 +177,7 @@ def _through_workers(
         rows = _kernel_input(_with_ends(both, join, since), state)
         by = number_of(F.col(KEY), F.struct(ORDER, PLACE))
         return in_workers(rows, step, schema, by, join.shares, small=(WAITED, UNTIL))
-    return in_workers(_kernel_input(both, state), step, schema, *(by_task(join.realm) if join.shares > 1 else ()))
+    return in_workers(_kernel_input(both, state), step, schema, *join.by_task())
 
 
 def _with_ends(both: DataFrame, join: WaitOptions, since: int) -> DataFrame:
@@ -240,7 +236,3 @@ def _kernel_input(both: DataFrame, state: DataFrame | None) -> DataFrame:
         known.get(one.name, F.lit(None)).cast(nullable_type(one.dataType)).alias(one.name) for one in rows.schema.fields
     )
     return rows.unionByName(state.select(*columns))
-
-
-def _type(rows: DataFrame, name: str) -> DataType:
-    return rows.schema[name].dataType

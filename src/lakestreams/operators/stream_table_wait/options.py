@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestreams.operators.windows import Windowed
+from lakestreams.operators.workers import Shares
 
 if TYPE_CHECKING:
     from lakestreams.topology.kinds import JoinKind, Overlap
 
 
 @dataclass(frozen=True)
-class WaitOptions:
+class WaitOptions(Shares):
     """Times are in ms.
 
     Attributes:
@@ -21,9 +22,6 @@ class WaitOptions:
         amend: how long a result without a row can be put right, or None; of a left join.
         overlap: whether both sides hold rows of one source record, and whose come first.
         multi_row: whether a side holds several rows of one source record.
-        realm: how many tasks there are, 0 to realm - 1; of many histories that share a job, each has so many.
-        shares: how many Python workers the rows need.
-        together: whether records and rows of equal keys always lie in one task.
         ascending: of the clocks (see `windows.Windowed`).
     """
 
@@ -32,17 +30,9 @@ class WaitOptions:
     amend: int | None
     overlap: Overlap = "none"
     multi_row: bool = False
-    realm: int = 1
-    shares: int = 1
-    together: bool = False
     ascending: bool = False
 
     @property
     def clocks(self) -> Windowed:
         """The sides as a windowed join has them: for their places, and their tasks' clocks over the records of both."""
         return Windowed("left", 0, 0, overlap=self.overlap, realm=self.realm, ascending=self.ascending)
-
-    @property
-    def by_key(self) -> bool:
-        """Whether rows go to workers by their keys."""
-        return self.shares > 1 and not self.together

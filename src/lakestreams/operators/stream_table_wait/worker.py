@@ -36,34 +36,25 @@ class Options:
     """What a worker gets.
 
     Attributes:
-        is_left: whether what has waited for nothing comes out without a row.
-        wait, amend: the bounds, ms.
+        join: the join's.
         since: the first new cycle.
         wanted: the first cycle whose records are counted.
-        right_first: the order of rows that one source record has on both sides.
         with_records: whether results bring the places of their records.
     """
 
-    is_left: bool
-    wait: int | None
-    amend: int | None
+    join: WaitOptions
     since: int
     wanted: int
-    right_first: bool
-    with_records: bool
-
-    @classmethod
-    def of(cls, join: WaitOptions, since: int, wanted: int | None = None, *, with_records: bool = False) -> Options:
-        """Those of a join."""
-        is_left, right_first = join.how == "left", join.overlap == "right_first"
-        wanted = since if wanted is None else wanted
-        return cls(is_left, join.wait, join.amend, since, wanted, right_first, with_records)
+    with_records: bool = False
 
 
 def joined(options: Options, columns: Columns) -> Iterator[Any]:
     """The results of rows that share tasks, or that share keys and bring the ends of their bounds; and a row that counts them."""
     share = _placed(options, columns)
-    rows, kinds = _rows(options, share), pa.array([MATCHED, UNMATCHED if options.is_left else EXPIRED, AMENDED])
+    rows, kinds = (
+        _rows(options, share),
+        pa.array([MATCHED, UNMATCHED if options.join.how == "left" else EXPIRED, AMENDED]),
+    )
     found = kernel.outcomes(rows, kernel.judge(rows, _ends(options, share, rows)))
     for here in share.pieces(found.record, found.row):
         one = Outcomes(*(each[here] for each in found))
@@ -85,14 +76,14 @@ def looking_out(options: Options, columns: Columns) -> Iterator[Any]:
 
 def _placed(options: Options, columns: Columns) -> Placed:
     along = [name for name in (WAITED, UNTIL) if name in columns]
-    return Placed(columns, along=along, right_first=options.right_first)
+    return Placed(columns, along=along, right_first=options.join.overlap == "right_first")
 
 
 def _ends(options: Options, share: Placed, rows: Rows) -> Ends:
     """Where bounds end: as it came along, else as all rows of the tasks tell."""
     known, own = share.along(), np.arange(len(rows))
     if not known:
-        return kernel.ends(rows, options.wait, options.amend)
+        return kernel.ends(rows, options.join.wait, options.join.amend)
     return Ends(known.get(WAITED, own), known.get(UNTIL, own))
 
 
@@ -104,7 +95,7 @@ def _rows(options: Options, share: Placed) -> Rows:
     )
     of_table = is_row & ~is_left & (key >= 0)
     return Rows(
-        looks=is_row & is_left & left & (options.is_left | (key >= 0)),
+        looks=is_row & is_left & left & ((options.join.how == "left") | (key >= 0)),
         row=of_table & right,
         deletion=of_table & ~right,
         key=key,

@@ -39,20 +39,15 @@ if TYPE_CHECKING:
 BUFFER_COLUMNS = (KEY, VALUE, TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, SINCE)
 
 
-def execute(
-    updates: DataFrame, buffered: DataFrame | None, clocks: DataFrame | None, hold: Hold, since: int, *, shares: int = 1
-) -> DataFrame:
+def execute(waits: DataFrame, hold: Hold, since: int) -> DataFrame:
     """The updates that new ones let out, as records: `o` is the order of the one that did.
 
     Args:
-        updates: new rows of the table: a records frame with `task`.
-        buffered: what waits from before (`retain`), or None.
-        clocks: where the tasks' clocks stood: `task, clock` (`last_clocks`), or None.
+        waits: as `waits_of` gives them.
         hold: the options.
         since: the first new cycle.
-        shares: how many workers the rows need.
     """
-    out = _waits(updates, buffered, clocks, hold, shares).where(F.col(TRIGGER).isNotNull())
+    out = waits.where(F.col(TRIGGER).isNotNull())
     if hold.is_final:
         out = out.where(F.col(VALUE).isNotNull())
     out = out.withColumn(ORDER, F.col(TRIGGER)[ORDER]).where(is_new(since))
@@ -60,11 +55,8 @@ def execute(
     return renumber(out, *by).select(*RECORD_COLUMNS)
 
 
-def retain(
-    updates: DataFrame, buffered: DataFrame | None, clocks: DataFrame | None, hold: Hold, *, shares: int = 1
-) -> DataFrame:
-    """What still waits after these updates: `BUFFER_COLUMNS`, one row a key."""
-    waits = _waits(updates, buffered, clocks, hold, shares)
+def retain(waits: DataFrame) -> DataFrame:
+    """What still waits: `BUFFER_COLUMNS`, one row a key."""
     return waits.where(F.col(TRIGGER).isNull()).select(*BUFFER_COLUMNS)
 
 
@@ -81,10 +73,18 @@ def explain(hold: Hold) -> str:
     return f"suppress: an update waits until {until}{bound}; a task's updates go to one Python worker"
 
 
-def _waits(
-    updates: DataFrame, buffered: DataFrame | None, clocks: DataFrame | None, hold: Hold, shares: int
+def waits_of(
+    updates: DataFrame, buffered: DataFrame | None, clocks: DataFrame | None, hold: Hold, *, shares: int = 1
 ) -> DataFrame:
-    """One row a wait: its last update, the time and place of its first one, and `trigger`, the place that ends it."""
+    """One row a wait: its last update, the time and place of its first one, and `trigger`, the place that ends it.
+
+    Args:
+        updates: new rows of the table: a records frame with `task`.
+        buffered: what waits from before (`retain`), or None.
+        clocks: where the tasks' clocks stood: `task, clock` (`last_clocks`), or None.
+        hold: the options.
+        shares: how many workers the rows need.
+    """
     begins = F.col(KEY)[WINDOW_COLUMNS[1]] if hold.is_final else F.col(TIME)
     rows = updates.select(*LAST, begins.cast("bigint").alias(SINCE), F.lit(True).alias(STEP))
     if buffered is not None:
@@ -96,10 +96,6 @@ def _waits(
         rows = rows.join(stood, F.col(TASK) == F.col("of_task"), "left").drop("of_task")
     by = evenly(F.col(TASK), shares) if shares > 1 else None
     at = StructType([rows.schema[ORDER], rows.schema[PLACE]])
-    told = [
-        StructField(SINCE, LongType()),
-        StructField(FIRST, at),
-        StructField(TRIGGER, at),
-    ]
+    told = [StructField(SINCE, LongType()), StructField(FIRST, at), StructField(TRIGGER, at)]
     given = [StructField(name, rows.schema[name].dataType) for name in LAST]
     return in_workers(rows, partial(worker.waits, hold), StructType([*given, *told]), by, shares)

@@ -127,7 +127,7 @@ def _both(left: TableSide, right: TableSide, overlap: Overlap, *, sequential_sid
     if needs_old:
         sides = {OF_LEFT: left, OF_RIGHT: right}
         versions = {
-            name: column if _has(sides[name], OLD) else column.withField(OLD, F.col(f"{name}_before"))
+            name: column if OLD in sides[name].all().columns else column.withField(OLD, F.col(f"{name}_before"))
             for name, column in versions.items()
         }
     return seen.withColumns(versions)
@@ -147,10 +147,6 @@ def _arm(side: TableSide, arm: int, names: Sequence[str]) -> DataFrame:
         F.lit(arm).alias(ARM),
         F.struct(*version).alias(OF_LEFT if arm == LEFT else OF_RIGHT),
     )
-
-
-def _has(side: TableSide, name: str) -> bool:
-    return name in side.all().columns
 
 
 def _places(results: DataFrame, overlap: Overlap, *, multi_row: bool) -> DataFrame:

@@ -1,17 +1,15 @@
 """A versioned table's store over frames: what its readers get, and what is kept of it.
 
-Rows go to Python workers in one of three ways (see `stream_stream.frames`):
+Rows go to Python workers in one of three ways (see `stream_stream.frames`). If by key, Spark finds by task before which
+versions the store takes.
 
-- few rows: all to one worker, without an exchange;
-- many, where equal keys share a task: by task, after one exchange;
-- many, where they may not: Spark finds by task which versions the store takes; then by key.
-
-For many Spark also finds what lookups still reach, which the tasks together decide: a key that shares a task may come to another
+For many rows Spark also finds what lookups still reach, which the tasks together decide: a key that shares a task may come to another
 one later.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructField, StructType
 
 from lakestreams.operators import versions
-from lakestreams.operators.balance import by_task
 from lakestreams.operators.records import (
     CONTRIBUTORS,
     KEY,
@@ -35,16 +32,26 @@ from lakestreams.operators.records import (
 from lakestreams.operators.versioned_table import worker
 from lakestreams.operators.versioned_table.worker import CLOCK_KIND, HISTORY, REACHED
 from lakestreams.operators.windows import require_comparable_keys
-from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
+from lakestreams.operators.workers import ROWS_OF_A_WORKER, Shares, in_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.operators.versioned_table.options import Versioned
     from lakestreams.operators.workers import Step
 
 _REALM, _STORE_TIME, _ASKED = "realm", "store_time", "asked"
 _LONGEST = 1 << 60
+
+
+@dataclass(frozen=True)
+class Versioned(Shares):
+    """A store's history, and how the table's rows lie: those of equal keys together with what looks them up.
+
+    Attributes:
+        history: how far lookups reach back; ms, or an expression over `task`, which lets many tables share a job.
+    """
+
+    history: int | Column
 
 
 def latest_only(rows: DataFrame, table: Versioned) -> DataFrame:
@@ -61,7 +68,7 @@ def latest_only(rows: DataFrame, table: Versioned) -> DataFrame:
 
 def retain_latest(rows: DataFrame, table: Versioned) -> DataFrame:
     """What still matters of a versioned table whose readers only get the latest, and `clock` rows."""
-    return _through_workers(rows, table, worker.kept_for_latest)
+    return _through_workers(rows, table, partial(worker.kept, None))
 
 
 def retain(rows: DataFrame, table: Versioned) -> DataFrame:
@@ -69,7 +76,7 @@ def retain(rows: DataFrame, table: Versioned) -> DataFrame:
 
     Of a task there is a `clock` row that stands for its store time; by key there may be more of them, with lower times.
     """
-    return _through_workers(rows, table, partial(worker.kept_for_lookups, table.realm), looks_back=True)
+    return _through_workers(rows, table, partial(worker.kept, table.realm), looks_back=True)
 
 
 def prune(past: DataFrame, points: DataFrame) -> DataFrame:
@@ -103,11 +110,9 @@ def _through_workers(rows: DataFrame, table: Versioned, step: Step, *, looks_bac
     require_comparable_keys(rows)
     schema = StructType([StructField(one.name, one.dataType) for one in rows.schema])
     given = rows.withColumns({CONTRIBUTORS: lean_contributors(), HISTORY: milliseconds(table.history)})
-    if table.shares == 1:
-        return in_workers(given, step, schema)
-    known = _with_reached(given, table.realm) if looks_back else given
-    if table.together:
-        return in_workers(known, step, schema, *by_task(table.realm))
+    known = _with_reached(given, table.realm) if looks_back and table.shares > 1 else given
+    if not table.by_key:
+        return in_workers(known, step, schema, *table.by_task())
     return in_workers(_taken(known), step, schema, number_of(F.col(KEY), F.struct(ORDER, PLACE)), table.shares)
 
 

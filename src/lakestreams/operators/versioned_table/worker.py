@@ -34,23 +34,15 @@ def latest_only(columns: Columns) -> Iterator[Any]:
     yield from table.batches(np.flatnonzero(kernel.judge(table.rows, table.taken).newest))
 
 
-def kept_for_latest(columns: Columns) -> Iterator[Any]:
-    """What still matters to readers of the latest."""
-    yield from _kept(_Table(columns), None)
-
-
-def kept_for_lookups(realm: int, columns: Columns) -> Iterator[Any]:
-    """What still matters to lookups as of a time.
+def kept(realm: int | None, columns: Columns) -> Iterator[Any]:
+    """What still matters, and `clock` rows.
 
     Args:
-        realm: see `kernel.reached`.
+        realm: for lookups as of a time: see `kernel.reached`. None: readers get the latest only.
     """
-    table = _Table(columns)
-    is_known = REACHED in columns
-    yield from _kept(table, table.ints(REACHED) if is_known else kernel.reached(table.rows, table.ints(HISTORY), realm))
-
-
-def _kept(table: _Table, bound: Ints | None) -> Iterator[Any]:
+    table, bound = _Table(columns), None
+    if realm is not None:
+        bound = table.ints(REACHED) if REACHED in columns else kernel.reached(table.rows, table.ints(HISTORY), realm)
     remaining = table.taken[~kernel.judge(table.rows, table.taken).vanished[table.taken]]
     yield from table.batches(kernel.retained(table.rows, remaining, bound))
     yield table.clocks()
