@@ -153,24 +153,24 @@ def _rows(frames: Mapping[str, DataFrame]) -> Sequence[Row]:
 
 def _record(row: Row, types: Mapping[str, DataType], first: int) -> Record:
     key, value = (
-        None if row[one] is None else _as_told(json.loads(row[one], parse_float=Decimal), types[one])
+        None if row[one] is None else _as_in_files(json.loads(row[one], parse_float=Decimal), types[one])
         for one in (KEY, VALUE)
     )
     return Record(plain_key(key), value, row[TIME], row[KIND], row["cycle"] - 1 - first)
 
 
-def _as_told(value: Any, kind: DataType) -> Any:
+def _as_in_files(value: Any, kind: DataType) -> Any:
     """A value with its times as files tell them: milliseconds, and microseconds where it has any."""
     if value is None:
         return None
     if isinstance(kind, TimestampType | TimestampNTZType):
         return _MICROSECONDS.sub(r"\1\2", value)
     if isinstance(kind, StructType):
-        return {one.name: _as_told(value.get(one.name), one.dataType) for one in kind}
+        return {one.name: _as_in_files(value.get(one.name), one.dataType) for one in kind}
     if isinstance(kind, ArrayType):
-        return [_as_told(one, kind.elementType) for one in value]
+        return [_as_in_files(one, kind.elementType) for one in value]
     if isinstance(kind, MapType):
-        return {name: _as_told(one, kind.valueType) for name, one in value.items()}
+        return {name: _as_in_files(one, kind.valueType) for name, one in value.items()}
     return value
 
 
