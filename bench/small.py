@@ -179,8 +179,8 @@ def main(
         running.start()
         made = rounds(running, count, lambda _: broker.produce("views", views(records, users)))
         show(f"Cycles of {records:,} records", made)
-        running.end()
         show("Idle rounds", rounds(running, 3, lambda _: None))
+        running.end()
         for rate in (int(text) for text in rates.split(",") if text):
             median, most, rows = latencies(spark, broker, root, rate, seconds, users)
             console.print(

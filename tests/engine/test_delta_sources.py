@@ -379,14 +379,14 @@ def test_another_table_of_the_same_name_is_refused(
         ):
             driver.run()
     elif moment == "between rounds":
-        driver.run()
+        driver.run(ends=False)
         _made_anew(bench, 3)
         with pytest.raises(
             TopicRecreated, match=r"Delta table shop.events is not the table that was read before \(id "
         ):
             driver.round()
     else:
-        driver.run()
+        driver.run(ends=False)
         bench.sql("INSERT INTO {events} VALUES (2, 'b')")
         ingest = TableReader.ingest
 

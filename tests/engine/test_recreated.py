@@ -153,7 +153,7 @@ def test_a_running_interval_job_stops_at_a_topic_that_is_made_anew(
 def test_a_topic_of_which_nothing_was_read_may_be_made_anew(bench: Secured) -> None:
     users = bench.topology.sources[1].topic
     driver = bench.driver()
-    driver.run()
+    driver.run(ends=False)
     bench.broker.delete_topic(users)
     bench.broker.create_topic(users, 1)
     bench.broker.produce(users, at(("alice", "eu", 5)))
@@ -172,7 +172,7 @@ def test_a_topic_made_anew_while_a_round_reads_it_gives_no_result(
 ) -> None:
     """Between the look at the topics and the ingest: what bronze then holds is named, and nothing derived of it."""
     driver = bench.driver()
-    driver.run()
+    driver.run(ends=False)
     assert_topics_are_noted(bench, 2)
     go_on = KafkaIngest._go_on
 
@@ -257,7 +257,7 @@ def test_a_sign_in_that_fails_is_a_warning_where_sparks_client_gets_through(
 ) -> None:
     monkeypatch.setattr(admin_options, "_signed_in", lambda _: {"sasl.username": "x", "sasl.password": PASSWORD})
     driver = bench.driver()
-    summary = driver.run()
+    summary = driver.run(ends=False)
     bench.broker.produce(bench.views, at(("alice", "/next", 2)))
     driver.round()
     assert len(bench.enriched()) == 2
@@ -274,7 +274,7 @@ def test_a_sign_in_that_fails_is_a_warning_where_sparks_client_gets_through(
 def test_sparks_source_tells_first_offsets_too(bench: Secured) -> None:
     alone = replace(bench, more=ALONE)
     driver = alone.driver(accept_data_loss=True)
-    summary = driver.run()
+    summary = driver.run(ends=False)
     assert "only Spark's client understands ssl.cipher.suites" in summary.warnings[0]
     bench.broker.produce(bench.views, at(*(("alice", f"/{number}", number) for number in range(1, 6))))
     bench.delete_before(4)
@@ -290,7 +290,7 @@ def test_sparks_source_tells_first_offsets_too(bench: Secured) -> None:
 def test_records_that_expire_between_rounds_are_an_error_or_written_down_once(bench: Secured) -> None:
     for accepted in (False, True):
         driver = bench.driver(accept_data_loss=accepted)
-        summary = driver.run()
+        summary = driver.run(ends=False)
         if not accepted:
             bench.broker.produce(bench.views, at(*(("alice", f"/{number}", number) for number in range(1, 4))))
             bench.delete_before(4)
@@ -304,7 +304,7 @@ def test_records_that_expire_between_rounds_are_an_error_or_written_down_once(be
     bench.broker.produce(bench.views, at(("alice", "/4", 4)))
     bench.run()  # what was accepted once is no error without the flag
     driver = bench.driver(accept_data_loss=True)
-    summary = driver.run()
+    summary = driver.run(ends=False)
     bench.broker.produce(bench.views, at(*(("alice", f"/{number}", number) for number in range(5, 9))))
     bench.delete_before(7)
     driver.round()

@@ -38,8 +38,9 @@ def main() -> int:
     )
     try:
         driver = Driver(spark, JOBS[job].build(*topics), Lake(root), settings)
-        driver.run()
-        while "LAKESTREAMS_TEST_ENDLESS" in os.environ:
+        endless = "LAKESTREAMS_TEST_ENDLESS" in os.environ
+        driver.run(ends=not endless)
+        while endless:
             time.sleep(0.1)
             driver.round()
     except Fenced as error:

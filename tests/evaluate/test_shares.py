@@ -34,8 +34,14 @@ def placed(rows: DataFrame, moved: str) -> DataFrame:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "moved"), [("outer", ""), ("outer", "c"), ("inner", ""), ("inner", "c")])
-def test_keys_at_home_are_joined_by_task(spark: SparkSession, tmp_path: Path, how: str, moved: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "moved", "many"),
+    [
+        *(("outer", "", MANY), ("outer", "c", MANY), ("inner", "", MANY), ("inner", "c", MANY)),
+        pytest.param("inner", "c", 1_000, id="of a mebibyte each"),
+    ],
+)
+def test_keys_at_home_are_joined_by_task(spark: SparkSession, tmp_path: Path, how: str, moved: str, many: int) -> None:
     left = [(key, "x", 10 + place, 1) for place, key in enumerate(LETTERS)]
     right = [(key, "y", 12 + place, 1) for place, key in enumerate(LETTERS[1:])] + [(None, "z", 90, 1)]
     with small(spark):
@@ -46,8 +52,9 @@ def test_keys_at_home_are_joined_by_task(spark: SparkSession, tmp_path: Path, ho
         stored = {name: plans.stored(rows, tmp_path / name) for name, rows in given.items()}
         topology = windowed(how)
         few = replace(cycle(topology, stored, 1), partitions=PARTITIONS)
-        many = replace(few, counts=dict.fromkeys(given, MANY))
-        wanted, found = (walk.run(topology, one).outputs["silver.out"] for one in (few, many))
+        bytes_ = 0 if many == MANY else 1 << 20
+        more = replace(few, counts=dict.fromkeys(given, many), record_bytes=bytes_)
+        wanted, found = (walk.run(topology, one).outputs["silver.out"] for one in (few, more))
         rows = sorted(map(str, wanted.collect()))
         assert len(rows) >= 6
         assert sorted(map(str, found.collect())) == rows

@@ -270,9 +270,9 @@ def _grace_too_short(patch: pytest.MonkeyPatch) -> None:
 
 def _bounds_too_long(patch: pytest.MonkeyPatch) -> None:
     """Records look out for longer than they were told."""
-    real = race.Options.of
+    real = race.Options
     longer = lambda join: replace(join, wait=join.wait + 20, amend=join.amend + 20)  # noqa: E731
-    patch.setattr(race.Options, "of", lambda join, *rest, **more: real(longer(join), *rest, **more))
+    patch.setattr(race, "Options", lambda join, *rest, **more: real(longer(join), *rest, **more))
 
 
 @pytest.mark.parametrize(

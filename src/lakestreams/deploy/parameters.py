@@ -19,6 +19,7 @@ from lakestreams.topology.durations import retention_ms, to_ms
 
 LATER: Final = "${"
 """Of a reference whose value is known elsewhere."""
+_LATER: Final = (LATER, "{{")  # of the bundle, and of a run
 _ANY_TEXT: Final = ("--pipeline=", "--catalog=", "--root=", "--checkpoint-root=")  # whatever they refer to is text
 _TIMES: Final = {"interval": to_ms, "idle_timeout": to_ms, "retention": retention_ms, "vacuum_retention": to_ms}
 _NO_TIMES: Final = (None, "none", "once")
@@ -45,7 +46,7 @@ def tokens_of(wheel: Mapping[str, Any]) -> list[str]:
 
 def said(parser: ArgumentParser, tokens: list[str]) -> Said:
     """What tokens say to an entry point, and what it would refuse when it runs."""
-    known = [token for token in tokens if LATER not in token or token.startswith(_ANY_TEXT)]
+    known = [token for token in tokens if not any(one in token for one in _LATER) or token.startswith(_ANY_TEXT)]
     known = [token for token in known if token.partition("=")[1:] != ("=", "")]  # a run takes it for not given
     told, see = io.StringIO(), f"see {parser.prog} --help"
     try:
@@ -96,7 +97,7 @@ def overlaps(bundle: Bundle) -> Iterator[BundleInvalid]:
     readers = list(_readers(bundle))
     for key in dict.fromkeys(one.job for one in readers):
         runs = bundle.jobs[key].get("max_concurrent_runs", 1)
-        if isinstance(runs, int) and runs > 1:
+        if isinstance(runs, int) and runs > 1 and not is_of_development(bundle, key):
             message = f"max_concurrent_runs is {runs}: a second run of a pipeline would end the first"
             hint = "max_concurrent_runs: 1, written out, since development mode allows more"
             yield BundleInvalid(message, hint, _place(bundle, key))
@@ -107,6 +108,13 @@ def overlaps(bundle: Bundle) -> Iterator[BundleInvalid]:
             message = f"task {other.task} runs {both[0]}, as task {one.task}{place} does: each would end the other"
             hint = "keep one of them; pause the one that is started by hand, or let it depend on the other"
             yield BundleInvalid(message, hint, _place(bundle, other.job))
+
+
+def is_of_development(bundle: Bundle, key: str) -> bool:
+    """Whether nobody has said how many runs of a job there may be: development mode allows more, and starts none by itself."""
+    presets = bundle.config.get("presets") or {}
+    is_said = "max_concurrent_runs" in written(bundle, key) or "jobs_max_concurrent_runs" in presets
+    return bundle.config.get("mode") == "development" and not is_said
 
 
 def _place(bundle: Bundle, job: str) -> str:
@@ -132,7 +140,9 @@ def _readers(bundle: Bundle) -> Iterator[_Reader]:
 def _at_once(bundle: Bundle, one: _Reader, other: _Reader) -> bool:
     """Whether two tasks may run at the same time, without anybody who starts one of them by hand."""
     if one.job != other.job:
-        return _starts_itself(bundle, one.job) and _starts_itself(bundle, other.job)
+        times = [(bundle.jobs[key].get("schedule") or {}).get("quartz_cron_expression") for key in (one.job, other.job)]
+        is_apart = None not in times and times[0] != times[1]  # nobody can tell here whether they meet
+        return not is_apart and _starts_itself(bundle.jobs[one.job]) and _starts_itself(bundle.jobs[other.job])
     waits = {
         str(task.get("task_key")): [str(on.get("task_key")) for on in task.get("depends_on") or []]
         for task in bundle.jobs[one.job]["tasks"]
@@ -152,9 +162,8 @@ def _waits(waits: Mapping[str, list[str]], task: str, on: str) -> bool:
     return on in seen - {task}
 
 
-def _starts_itself(bundle: Bundle, key: str) -> bool:
-    """Whether a job has a trigger that is not paused for good: what presets pause, they may start."""
-    job = written(bundle, key)
+def _starts_itself(job: Mapping[str, Any]) -> bool:
+    """Whether a job has a trigger that is not paused in the target."""
     triggers = [job[name] for name in TRIGGERS if name in job]
     return any(not isinstance(one, Mapping) or one.get("pause_status") != "PAUSED" for one in triggers)
 

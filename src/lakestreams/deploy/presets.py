@@ -52,7 +52,8 @@ def apply_presets(
 def name_prefix(config: Mapping[str, Any], short_name: str) -> str:
     """What a target puts before the names of jobs and dashboards."""
     default = f"[dev {short_name}] " if config.get("mode") == "development" else ""
-    return str((config.get("presets") or {}).get("name_prefix", default))
+    given = (config.get("presets") or {}).get("name_prefix")
+    return default if given is None else str(given)
 
 
 def _as_name(prefix: str) -> str:

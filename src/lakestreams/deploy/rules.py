@@ -332,8 +332,12 @@ class _Job:
 
     def _files(self, tokens: list[str]) -> list[str]:
         synced = f"{self.bundle.config['workspace']['file_path']}/"
-        values = [value.strip() for token in tokens for value in token.rpartition("=")[2].split(",")]
+        values = [value.strip() for token in tokens for value in _value(token).split(",")]
         return [value.removeprefix(synced) for value in values if value.startswith(synced)]
+
+
+def _value(token: str) -> str:
+    return token.partition("=")[2] if token.startswith("--") and "=" in token else token
 
 
 def _in_circles(tasks: list[Mapping[str, Any]]) -> list[str]:

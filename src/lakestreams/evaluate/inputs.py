@@ -73,6 +73,7 @@ class Inputs:
         materialise: takes a frame out of its plan, by computing it. Each join and aggregate reads its input several times; so
             where one follows the other, the plan grows by that factor with each. For few rows, which cost less than it.
         retained_rows: about how many rows are retained.
+        record_bytes: about how large a record is; 0: not known, and ordinary.
         counted: counts rows of a node on their way: what becomes of the records of a race is seen there only.
     """
 
@@ -95,6 +96,7 @@ class Inputs:
     extract: Extract = unextracted
     materialise: Callable[[DataFrame], DataFrame] | None = None
     retained_rows: int = 0
+    record_bytes: int = 0
     counted: Counter = lambda _, rows, __: rows
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
     homes: Mapping[str, tuple[Homes, int]] = field(default_factory=dict)

@@ -93,8 +93,9 @@ def _require_layout(node: DeltaSink, selected: DataFrame) -> None:
         message = f"partition_by names {', '.join(unfit)}, whose type has no text that gives the value back"
         raise InvalidOption(message, hint="cluster_by, or another column", where=node.where)
     if len(set(laid_out)) < len(laid_out):
+        option = "cluster_by" if node.cluster_by else "partition_by"
         message = "cluster_by or partition_by names a column twice"
-        raise InvalidOption(message, hint="name each column once", where=node.where, option="cluster_by")
+        raise InvalidOption(message, hint="name each column once", where=node.where, option=option)
     if len(node.cluster_by) > MOST_CLUSTERED:
         message = f"cluster_by has {len(node.cluster_by)} columns; Delta takes {MOST_CLUSTERED} at most"
         raise InvalidOption(message, hint="keep those that queries filter by", where=node.where, option="cluster_by")

@@ -38,7 +38,7 @@ from lakestreams.operators.versioned_table import frames as versioned
 from lakestreams.operators.versioned_table.frames import Versioned
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOCK, MOVES, PerTask
-from lakestreams.operators.workers import ROWS_OF_A_WORKER
+from lakestreams.operators.workers import BYTES_OF_A_ROW, ROWS_OF_A_WORKER
 from lakestreams.topology.graph import (
     follows_partitions,
     held_before_ms,
@@ -194,9 +194,10 @@ class Sides:
         return rows
 
     def _shares(self, node: Node) -> int:
-        """How many Python workers a kernel's rows need, as far as they are counted."""
+        """How many Python workers a kernel's rows need, as far as they are counted; a large one counts as many."""
         times = _MULTIPLIED if any(map(multiplies, node.parents)) else 1
-        return max(1, ceil(self._records(node) * times / ROWS_OF_A_WORKER))
+        each = max(1.0, self.inputs.record_bytes / BYTES_OF_A_ROW)
+        return max(1, ceil(self._records(node) * times * each / ROWS_OF_A_WORKER))
 
     def _records(self, node: Node) -> int:
         """About how many records a node reads, new and retained ones, as far as they are counted.

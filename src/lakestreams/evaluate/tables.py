@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from lakestreams.errors import InvalidExpression
 from lakestreams.evaluate.scopes import own_key_names
 from lakestreams.evaluate.sides import Sides, late_by
-from lakestreams.evaluate.stateless import column, names, require_distinct_names
+from lakestreams.evaluate.stateless import column, names, require_distinct_names, require_names
 from lakestreams.operators import versions
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
@@ -249,6 +249,7 @@ class Derived(Sides):
         if not made or not all(isinstance(one, Aggregator) for one in made.values()):
             message = f"the function returned {aggregators!r}, not a dict of name to aggregator"
             raise InvalidExpression(message, hint='return {"total": agg.sum(row.amount), ...}', where=node.where)
+        require_names(made, node)
         require_distinct_names(made, node)
         return made
 

@@ -119,9 +119,11 @@ class Dataset:
                 *(F.col(column).alias(name) for column, name in zip(what.columns, names, strict=True)),
                 F.lit(None).cast(rows.schema["place"].dataType).alias("place"), F.col("event_time_ms").alias("at"),
             )  # fmt: skip
-            new = rows.select(*(F.col(name).alias(f"new_{name}") for name in names)).distinct()
+            new = rows.groupBy(*(F.col(name).alias(f"new_{name}") for name in names)).agg(
+                (F.min("at") - what.within_ms).alias("low"), (F.max("at") + what.within_ms).alias("high")
+            )  # of a key with many old rows only those nearby
             same = reduce(and_, (F.col(name).eqNullSafe(F.col(f"new_{name}")) for name in names))
-            rows = rows.unionByName(old.join(new, same, "left_semi"))
+            rows = rows.unionByName(old.join(new, same & F.col("at").between(F.col("low"), F.col("high")), "left_semi"))
         in_time = Window.partitionBy(*names).orderBy("at")
         # the nearest rows of the key stand next to each other: verdicts do not depend on how cycles cut the rows
         gap = F.least(F.col("at") - F.lag("at").over(in_time), F.lead("at").over(in_time) - F.col("at"))

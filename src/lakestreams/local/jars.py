@@ -220,6 +220,8 @@ def _proxy_flags() -> list[str]:
         raise JarsUnresolved(f"HTTPS_PROXY names no proxy: {error}", hint="such as http://proxy.example:3128") from None
     # the same hosts as for pip: a leading dot, or none, stands for the domain with all of its hosts
     past = (os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "").split(",")
+    if any(host.strip() == "*" for host in past):
+        return []
     hosts = [host.strip().lstrip("*.") for host in past if host.strip().strip("*.")]
     direct = "|".join(["localhost", "127.*", *(name for host in hosts for name in (host, f"*.{host}"))])
     flags = [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={port}"]

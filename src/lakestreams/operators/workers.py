@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-ROWS_OF_A_WORKER = 250_000  # with values of 200 bytes a worker then holds 400 MB at most
+ROWS_OF_A_WORKER = 250_000  # with values of so many bytes a worker then holds 400 MB at most
+BYTES_OF_A_ROW = 200
 
 _BATCHES_AT_ONCE = 16
 _CODED = re.compile(r"\b(LS\d{3}) [A-Z_]+\n  (.+)\n  Fix: ")  # an error as it prints itself

@@ -57,8 +57,8 @@ _PRODUCER: Final = {"kafka.enable.idempotence": "true", "kafka.acks": "all"}
 # The client gathers records up to so many bytes. A batch that the topic refuses as too large it splits into batches of
 # this size again, so that of a topic that takes less it tries the same one until its time is over (KAFKA-8350).
 _BATCH_SIZE, _BATCH_BYTES = "kafka.batch.size", 16_384
-# A record larger than this the client refuses by itself, whatever the topic takes.
-_REQUEST_SIZE, _REQUEST_BYTES = "kafka.max.request.size", 1_048_576
+# A record larger than a mebibyte the client refuses by itself, whatever the topic takes; by default that takes twelve bytes more.
+_REQUEST_SIZE, _REQUEST_BYTES = "kafka.max.request.size", 1_048_588
 # That time is two minutes, and on a cluster each of four attempts at the task has them. Where nobody could say what a topic
 # takes, it is what the client demands at least: an answer's time, and a little for gathering the records.
 _DELIVERY, _REQUEST, _REQUEST_MS, _GATHERING_MS = "kafka.delivery.timeout.ms", "kafka.request.timeout.ms", 30_000, 5_000

@@ -152,6 +152,16 @@ def _known(good: Mapping[int, bool], version: int | None) -> int | None:
     return max((one for one in good if version is not None and one <= version), default=None)
 
 
+def not_undone(commits: Sequence[Commit]) -> list[Commit]:
+    """Commits, ascending, without those that a RESTORE has taken back; where it does not tell its version, it may be any."""
+    left: list[Commit] = []
+    for one in commits:
+        if one.operation == _RESTORED:
+            left = [each for each in left if one.restored_to is not None and each.version <= one.restored_to]
+        left.append(one)
+    return left
+
+
 def newest_property(commits: Sequence[Commit], name: str) -> str | None:
     """The value that a table's property was set to last; None if it was not set."""
     reported = (one.parameters.get("properties") for one in commits if one.operation == _SET)

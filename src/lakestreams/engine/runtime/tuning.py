@@ -199,6 +199,11 @@ class Tuning:
             if was_small:
                 self._small.change(SETTINGS)
 
+    @property
+    def record_bytes(self) -> int:
+        """About how large a record is; 0: not known."""
+        return self._record_bytes
+
     def holds(self, record_bytes: int) -> None:
         """For records of so many bytes, 0: unknown: operators hold fewer of large ones at once."""
         if record_bytes and record_bytes != self._record_bytes:

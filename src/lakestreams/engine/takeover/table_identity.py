@@ -216,11 +216,14 @@ def known(spark: SparkSession, ledger: Ledger, topology: Topology, *, accept: bo
         ledger.create(spark)  # adds the columns that an older version's lacks
         history = ledger.history(spark)
     tables = look(spark, ledger, topology, history.tables)
-    if tables.has_ledger and tables.beyond(history):  # another driver may have begun between the two looks
+    if tables.has_ledger and tables.beyond(history):
+        # another driver may have gone on between the two: what it has written by then is in the ledger before
         history = ledger.history(spark)
+        tables.require_ledger(history)
         tables = look(spark, ledger, topology, history.tables)
+    else:
+        tables.require_ledger(history)
     tables.require_own()
-    tables.require_ledger(history)
     if not history.epoch or tables.epochs_changed(spark, history):
         history = _beyond_epochs(spark, ledger, history, has_ledger=tables.has_ledger)
     faults = tables.faults(spark, history)
@@ -305,7 +308,7 @@ def _looked(spark: SparkSession, one: Look, pipeline: str, known: KnownTable | N
     if known is not None and _is_still(one.table, known, newest, pipeline):
         properties = {OWNER: one.owner} if one.owner else {}
         it = commits.Identity(known.table_id, properties, 0)
-        sealed = commits.newest_property(newest, seal)
+        sealed = commits.newest_property(commits.not_undone(newest), seal)
     else:
         it = commits.identity(spark, one.table)
         sealed = it.properties.get(seal)
@@ -331,11 +334,12 @@ def _is_still(table: Table, known: KnownTable, newest: Sequence[Commit], pipelin
 
 def _shown(one: Look, newest: Sequence[Commit], pipeline: str) -> tuple[int, int]:
     """The newest epoch and the newest cycle of the pipeline that a table's commits show; 0: none."""
-    appended = commits.appended_by(newest, pipeline)
+    there = commits.not_undone(newest)
+    appended = commits.appended_by(there, pipeline)
     epochs = [decisions.epoch_in(number) for _, number in appended] if one.role == "bronze" else []
     if one.role != "output" and one.key not in _BY_CYCLE:
         return max(epochs, default=0), 0
-    merged = [each.merged_up_to or 0 for each in newest] if one.role == "output" else []
+    merged = [each.merged_up_to or 0 for each in there] if one.role == "output" else []
     return 0, max([number for _, number in appended] + merged, default=0)
 
 
