@@ -361,8 +361,9 @@ class FakeDriver:
         self._failing = failing
         self._summary = Summary()
 
-    def run(self):
+    def run(self, *, ends=True):
         self.round()
+        self.ended = ends
         return self._summary
 
     def round(self, again_in_s=None):  # noqa: ARG002 - as a driver's

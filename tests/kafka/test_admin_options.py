@@ -23,6 +23,8 @@ NOTHING: dict[str, Any] = {}  # an admin client can do without
 # Every option of the allow-list by itself: what librdkafka is told, or that Spark's client alone understands it.
 TABLE: dict[str, tuple[str, dict[str, Any] | str]] = {
     "batch.size": ("1", NOTHING),
+    "buffer.memory": ("33554432", NOTHING),
+    "max.request.size": ("2000000", NOTHING),
     "check.crcs": ("true", NOTHING),
     "client.dns.lookup": ("use_all_dns_ips", {"client.dns.lookup": "use_all_dns_ips"}),
     "client.id": ("me", {"client.id": "me"}),

@@ -216,6 +216,7 @@ def known(spark: SparkSession, ledger: Ledger, topology: Topology, *, accept: bo
         ledger.create(spark)  # adds the columns that an older version's lacks
         history = ledger.history(spark)
     tables = look(spark, ledger, topology, history.tables)
+    tables.require_own()
     if tables.has_ledger and tables.beyond(history):
         # another driver may have gone on between the two: what it has written by then is in the ledger before
         history = ledger.history(spark)
@@ -223,7 +224,6 @@ def known(spark: SparkSession, ledger: Ledger, topology: Topology, *, accept: bo
         tables = look(spark, ledger, topology, history.tables)
     else:
         tables.require_ledger(history)
-    tables.require_own()
     if not history.epoch or tables.epochs_changed(spark, history):
         history = _beyond_epochs(spark, ledger, history, has_ledger=tables.has_ledger)
     faults = tables.faults(spark, history)
