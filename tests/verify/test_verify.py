@@ -185,7 +185,8 @@ def test_nothing_is_verified_before_a_cycle_is_finished(spark: SparkSession, bro
 # --- mutants: an engine with a fault runs, the sound one verifies ------------------------------------------------------
 
 
-def _first_instead_of_last(rows: Any, key: Any) -> Any:
+def _first_instead_of_last(rows: Any, key: Any, *, repeated: bool = True) -> Any:
+    del repeated
     order = F.struct(*(F.col("_lineage")[name] for name in ("cycle", "trigger", "n")))
     first = rows.groupBy(*key).agg(F.min_by(F.struct(*rows.columns), order).alias("first"))
     return first.select(*(F.col("first")[name].alias(name) for name in rows.columns))
