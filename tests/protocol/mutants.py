@@ -200,7 +200,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "maintenance does not look again before it deletes": Mutant({"may_delete": lambda *_: True}, FORGOTTEN),
     "a driver builds on what is trimmed": Mutant({"reaches": lambda *_: True}, FORGOTTEN, settle_every=32),
     "what is valid is overwritten": Mutant(
-        {"free_slot": lambda kind, _: decisions.SLOTS[kind][0]}, scenarios.FORGOTTEN_LATE, settle_every=1, most=2_500_000
+        {"free_slot": lambda kind, _: decisions.SLOTS[kind][0]},
+        scenarios.FORGOTTEN_LATE,
+        settle_every=1,
+        most=2_500_000,
     ),
     "what is stored beside a cycle is valid at once": Mutant({"begin": _said_at_once}, scenarios.STORED),
     "a driver does not look again behind its state row": Mutant({"holds_still": lambda *_: True}, FORGOTTEN),
