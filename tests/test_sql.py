@@ -242,6 +242,7 @@ _QUOTE = {"quoted", "literal", "listed", "type_of", "columns_of", "struct_type"}
 KNOWN = {
     "verify/sql_sides.py": {"_WORD.format(_DIGITS)", "_WORD.format(_TAIL)"},
     "deploy/files.py": {"key"},  # the place of a key in a bundle: no SQL
+    "deploy/parameters.py": {"key", "other.job"},
     "deploy/resource_rules.py": {"key", "kind"},
     "deploy/rules.py": {"key", "self.key"},
     "cli/target.py": {"', '.join(tables)"},  # a message

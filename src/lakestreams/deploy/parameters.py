@@ -19,7 +19,7 @@ from lakestreams.topology.durations import retention_ms, to_ms
 
 LATER: Final = "${"
 """Of a reference whose value is known elsewhere."""
-_LATER: Final = (LATER, "{{")  # of the bundle, and of a run
+_REFERENCES: Final = (LATER, "{{")  # of the bundle, and of a run
 _ANY_TEXT: Final = ("--pipeline=", "--catalog=", "--root=", "--checkpoint-root=")  # whatever they refer to is text
 _TIMES: Final = {"interval": to_ms, "idle_timeout": to_ms, "retention": retention_ms, "vacuum_retention": to_ms}
 _NO_TIMES: Final = (None, "none", "once")
@@ -46,7 +46,7 @@ def tokens_of(wheel: Mapping[str, Any]) -> list[str]:
 
 def said(parser: ArgumentParser, tokens: list[str]) -> Said:
     """What tokens say to an entry point, and what it would refuse when it runs."""
-    known = [token for token in tokens if not any(one in token for one in _LATER) or token.startswith(_ANY_TEXT)]
+    known = [token for token in tokens if not any(one in token for one in _REFERENCES) or token.startswith(_ANY_TEXT)]
     known = [token for token in known if token.partition("=")[1:] != ("=", "")]  # a run takes it for not given
     told, see = io.StringIO(), f"see {parser.prog} --help"
     try:
@@ -100,14 +100,14 @@ def overlaps(bundle: Bundle) -> Iterator[BundleInvalid]:
         if isinstance(runs, int) and runs > 1 and not is_of_development(bundle, key):
             message = f"max_concurrent_runs is {runs}: a second run of a pipeline would end the first"
             hint = "max_concurrent_runs: 1, written out, since development mode allows more"
-            yield BundleInvalid(message, hint, _place(bundle, key))
+            yield BundleInvalid(message, hint, bundle.where(f"jobs.{key}"))
     for one, other in combinations(readers, 2):
         both = sorted(one.pipelines & other.pipelines)
         if both and one.lake == other.lake and _at_once(bundle, one, other):
             place = "" if one.job == other.job else f" of the job {one.job}"
             message = f"task {other.task} runs {both[0]}, as task {one.task}{place} does: each would end the other"
             hint = "keep one of them; pause the one that is started by hand, or let it depend on the other"
-            yield BundleInvalid(message, hint, _place(bundle, other.job))
+            yield BundleInvalid(message, hint, bundle.where(f"jobs.{other.job}"))
 
 
 def is_of_development(bundle: Bundle, key: str) -> bool:
@@ -115,11 +115,6 @@ def is_of_development(bundle: Bundle, key: str) -> bool:
     presets = bundle.config.get("presets") or {}
     is_said = "max_concurrent_runs" in written(bundle, key) or "jobs_max_concurrent_runs" in presets
     return bundle.config.get("mode") == "development" and not is_said
-
-
-def _place(bundle: Bundle, job: str) -> str:
-    name = "jobs." + job
-    return bundle.where(name)
 
 
 def _readers(bundle: Bundle) -> Iterator[_Reader]:

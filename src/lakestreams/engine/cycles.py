@@ -184,7 +184,7 @@ class Cycles:
         """
         run = self.run
         with run.tuning.rows(self.retained.rows_in_memory(plan)):
-            inputs = replace(self.retained.inputs(plan), record_bytes=self.run.tuning.record_bytes)
+            inputs = replace(self.retained.inputs(plan), record_bytes=run.tuning.record_bytes)
         extract = inputs.extract
 
         def computed(*frames: DataFrame) -> list[tuple[DataFrame, int | None]]:

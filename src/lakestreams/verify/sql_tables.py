@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakestreams.formats.json_text import EXACT
+from lakestreams.sql import literal
 from lakestreams.topology.joins import ForeignKeyJoin
 from lakestreams.verify.sql_sides import CONTRIBUTOR_PLACES, PLACE, SEEN, own_key, seen_time
 
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from lakestreams.topology.joins import TableTableJoin
     from lakestreams.verify.sql_sides import Sides
 
-# Keys that differ in less than a millisecond are two: by itself Spark cuts times off there.
-_OWN_TEXT = "to_json(own, map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS'))"
+# Keys that differ in less than a millisecond are two.
+_OWN_TEXT = f"to_json(own, map({', '.join(literal(part) for option in EXACT.items() for part in option)}))"
 _CHANGES = """
 with l as (select *, lead(at) over (partition by own order by at) as until from {{left}} where own is not null),
 r as (select *, lead(at) over (partition by own order by at) as until from {{right}} where own is not null),

@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 
 Role = Literal["ledger", "epochs", "control", "bronze", "output"]
 _NEWEST: Final = 50  # commits that the first look reads
-_BY_CYCLE: Final = (
-    "control quarantine",
-    "control events",
-)  # tables whose appends are numbered by cycles, besides outputs
+# Tables whose appends are numbered by cycles, as those of outputs are.
+_BY_CYCLE: Final = ("control quarantine", "control events")
 _SEALED: Final = "lakestreams.sealed."
 
 
@@ -108,8 +106,12 @@ class TablesBefore:
         return [
             one
             for one in self.looks
-            for has_records in [one.role == "bronze" and bool(one.files)]
-            if unchanged.ledger_lost(history, written_by=one.written_by, cycle=one.cycle, has_records=has_records)
+            if unchanged.ledger_lost(
+                history,
+                written_by=one.written_by,
+                cycle=one.cycle,
+                has_records=one.role == "bronze" and bool(one.files),
+            )
         ]
 
     def require_ledger(self, history: History) -> None:
@@ -300,7 +302,7 @@ def refuse(faults: Sequence[Fault], *, accept: bool) -> list[str]:
 
 
 def _looked(spark: SparkSession, one: Look, pipeline: str, known: KnownTable | None = None) -> Look:
-    """The table as it is. Of a folder that the ledger knows its log alone tells that, whatever it holds."""
+    """The table as it is: of a folder that the ledger knows by its log alone, if that tells enough."""
     if not one.table.exists(spark):
         return one
     newest = commits.read(spark, one.table, _NEWEST)

@@ -92,7 +92,7 @@ def _claim(setup: Setup, known: table_identity.Known, history: History, noted: N
     claiming = Claiming(setup.spark, run, options, unknown, claimed)
     last = history.claim  # who has written nothing behind its claim may not have sealed
     same = last is not None and last.configuration == configured.whole and last.last_ms > last.began_ms
-    # whoever accepts other tables may come behind a driver of these, under the names of another lake
+    # of tables that were accepted as they are, the ledger does not know who has written to them last
     quiet = not known.accepted and decisions.is_quiet(history, configured.whole)
     history = claiming.take_over(history, () if quiet else tables.sealed(run, setup.topology, snapshots=not same))
     return claiming.ledger, history
