@@ -16,7 +16,7 @@ SOURCE = Path(lakestreams.__file__).parent
 # From the bottom: a room imports from layers below its own only, so rooms of one layer know nothing of each other.
 # `package` is lakestreams/__init__.py, and `python -m lakestreams` beside it.
 LAYERS = (
-    ("spark", "sql", "times", "visible"),
+    ("nesting", "spark", "sql", "times", "visible"),
     ("errors",),
     ("formats", "kafka"),
     ("local", "registry", "topology"),

@@ -12,8 +12,7 @@ import pytest
 
 from lakestreams.config.load import read as read_file
 from lakestreams.config.models import TopicSpec
-from lakestreams.errors import InvalidFormat, SchemaMissing
-from lakestreams.formats import Json
+from lakestreams.errors import SchemaMissing
 from lakestreams.infer.proposal import Proposal, propose
 from lakestreams.kafka.sample import Record
 from lakestreams.registry import Registered, Schema
@@ -69,11 +68,6 @@ def test_what_lies_deep_is_read_as_text(depth: int, tmp_path: Path) -> None:
         value = ('{"o":' + begin * depth + "1" + end * depth + "}").encode()
         (kind,) = reread(of([value]), [value], tmp_path).values()
         assert "string" in kind
-
-
-def test_a_schema_that_nests_too_deeply_is_refused() -> None:
-    with pytest.raises(InvalidFormat, match="nests too deeply"):
-        Json("a " + "struct<a: " * 2_000 + "int" + ">" * 2_000).fields  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,13 @@ def _type(on: Renderer, kind: exp.Expr) -> str:
             on.refuse(f"{shown(kind)} is no type to cast to")
         on.leaves.extend(("number", Decimal(size)) for size in sizes)
         return f"DECIMAL({', '.join(sizes)})" if sizes else "DECIMAL"
+    with on.deeper():
+        return _nested(on, kind, name)
+
+
+def _nested(on: Renderer, kind: exp.Expr, name: str) -> str:
+    """A list, a map or an object as a target."""
+    inner = kind.expressions
     if name in ("ARRAY", "MAP") and len(inner) == (1 if name == "ARRAY" else 2):
         on.leaves.append(("name", name))
         return f"{name}<{', '.join(_type(on, part) for part in inner)}>"

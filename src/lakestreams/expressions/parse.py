@@ -21,8 +21,9 @@ from lakestreams.errors import ExpressionRefused, InvalidExpression, UnknownColu
 from lakestreams.expressions import bounds, clock
 from lakestreams.expressions.environment import References, Written, resolved
 from lakestreams.expressions.names import Parts, path_of
-from lakestreams.expressions.sql import Renderer, Resolve
+from lakestreams.expressions.sql import TOO_DEEP, Renderer, Resolve
 from lakestreams.expressions.text import leaves_of, parse, short, tokens_of
+from lakestreams.nesting import MOST_LEVELS, ensure_stack
 from lakestreams.spark import F
 from lakestreams.sql import quoted
 from lakestreams.topology.fields import kind_of
@@ -124,6 +125,7 @@ def _compiled(text: str, written: str, where: str | None) -> Expression:
     if len(text) > MAX_LENGTH:
         msg = f"the expression has {len(text)} characters; {MAX_LENGTH} are the most"
         raise ExpressionRefused(msg, where=where)
+    ensure_stack()
     try:
         tokens = tokens_of(text, where)
         tree = parse(tokens, text, where)
@@ -136,8 +138,8 @@ def _compiled(text: str, written: str, where: str | None) -> Expression:
         renderer = Renderer(text, where, noted)
         sql = renderer.render(tree)
     except RecursionError:
-        msg = f"the expression {short(text)} is nested too deeply"
-        raise ExpressionRefused(msg, where=where) from None
+        msg = f"more than {MOST_LEVELS} levels deep, in {short(text)}"
+        raise ExpressionRefused(msg, hint=TOO_DEEP, where=where) from None
     # sqlglot drops a token here and there: what is not in the tree was not checked, and would not be evaluated
     if renderer.leaves != leaves_of(tokens):
         msg = f"the expression {short(text)} cannot be read without doubt"

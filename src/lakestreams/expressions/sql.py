@@ -7,7 +7,8 @@ is in it but names and literals, each of them checked or quoted again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final, NoReturn, TypeAlias
 
@@ -18,8 +19,9 @@ from lakestreams.expressions import calls, casts, literals, names, operators
 from lakestreams.expressions.grammar import ARGUMENTS, BINARY, INSTEAD, LEVELS, PRIMARY, UNARY
 from lakestreams.expressions.names import Parts
 from lakestreams.expressions.text import Leaf, name_leaf, short, shown
+from lakestreams.nesting import MOST_LEVELS
 
-MAX_DEPTH: Final = 100  # levels of a tree
+TOO_DEEP: Final = "split it into several steps, or use IN (...)"
 
 Resolve: TypeAlias = Callable[[Parts], str]
 """Gives the SQL of a column reference."""
@@ -47,12 +49,17 @@ class Renderer:
     def render(self, node: exp.Expr) -> str:
         """The SQL of a node and all below it."""
         self.check_arguments(node)
+        with self.deeper():
+            return _WRITTEN[type(node)](self, node)
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """One level more while its block runs."""
         self._depth += 1
-        if self._depth > MAX_DEPTH:
-            self.refuse(f"more than {MAX_DEPTH} levels deep", hint="split it into several steps, or use IN (...)")
-        sql = _WRITTEN[type(node)](self, node)
+        if self._depth > MOST_LEVELS:
+            self.refuse(f"more than {MOST_LEVELS} levels deep", hint=TOO_DEEP)
+        yield
         self._depth -= 1
-        return sql
 
     def check_arguments(self, node: exp.Expr) -> None:
         """Refuses a node that is not on the list, or has an argument that is not."""

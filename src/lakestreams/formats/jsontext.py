@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterable
 from typing import Any, Final
+
+from lakestreams.nesting import ensure_stack
 
 DEEPEST: Final = 1_000
 """How many lists and objects may lie in each other."""
@@ -18,8 +19,6 @@ LONGEST_NAME: Final = 50_000
 MOST_DIGITS: Final = 1_000
 WHITE: Final = " \t\r\n"
 _SURELY_SHALLOW: Final = 100  # brackets; so few need no looking at
-# Of Python's stack, as two calls a level take; whoever runs this may have set less. One that is higher is left alone.
-_STACK: Final = 4 * DEEPEST
 # A text that nobody closes is one to the end: else each quote in it would be looked behind again.
 _BRACKETS_AND_TEXTS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _SIGNS: Final = re.compile(r'[\x00-\x1f"\\]')
@@ -64,8 +63,7 @@ def parsed(text: str) -> Any:
         if _depth(text) > DEEPEST:
             msg = "nested too deep"
             raise ValueError(msg)
-        if sys.getrecursionlimit() < _STACK:
-            sys.setrecursionlimit(_STACK)
+        ensure_stack()
     return (_LONG if len(text) > MOST_DIGITS else _SHORT_TEXT).decode(text)
 
 

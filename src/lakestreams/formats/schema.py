@@ -14,6 +14,7 @@ from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import Field
 from lakestreams.formats.kinds import BASE64, UNITS, Array, Kind, Leaf, Map, Member, Struct
 from lakestreams.formats.places import RESERVED_PREFIX
+from lakestreams.nesting import MOST_LEVELS, ensure_stack
 
 if TYPE_CHECKING:
     from sqlglot.dialects.dialect import Dialect
@@ -52,14 +53,14 @@ def parse_ddl(ddl: str) -> tuple[Field, ...]:
         InvalidFormat: if it is no column list, names a column twice, or has no column.
     """
     dialect: type[Dialect] = _Ddl
+    ensure_stack()
     try:
         statements = sqlglot.parse(f"CREATE TABLE t ({ddl})", dialect=dialect)
     except sqlglot.errors.SqlglotError as error:
         msg = f"the schema {ddl!r} cannot be read: {str(error).splitlines()[0]}"
         raise InvalidFormat(msg) from None
     except RecursionError:
-        msg = f"the schema {ddl[:_SHOWN]!r}... nests too deeply"
-        raise InvalidFormat(msg, hint="declare what lies so deep as string: it is read as JSON text") from None
+        raise _too_deep(ddl) from None
     create = statements[0] if len(statements) == 1 else None
     schema = create.this if isinstance(create, exp.Create) else None
     if not isinstance(schema, exp.Schema) or not schema.expressions:
@@ -67,11 +68,16 @@ def parse_ddl(ddl: str) -> tuple[Field, ...]:
         raise InvalidFormat(msg)
     return tuple(
         Field(member.name, member.kind.spark, member.kind, required=member.required)
-        for member in _members(schema.expressions, ddl)
+        for member in _members(schema.expressions, ddl, 1)
     )
 
 
-def _members(columns: Sequence[exp.Expression], ddl: str) -> tuple[Member, ...]:
+def _too_deep(ddl: str) -> InvalidFormat:
+    msg = f"the schema {ddl[:_SHOWN]!r}... nests deeper than {MOST_LEVELS} levels"
+    return InvalidFormat(msg, hint="declare what lies so deep as string: it is read as JSON text")
+
+
+def _members(columns: Sequence[exp.Expression], ddl: str, level: int) -> tuple[Member, ...]:
     members = []
     for column in columns:
         if not isinstance(column, exp.ColumnDef) or not isinstance(column.kind, exp.DataType):
@@ -87,7 +93,7 @@ def _members(columns: Sequence[exp.Expression], ddl: str) -> tuple[Member, ...]:
         required = any(
             isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null") for kind in kinds
         )
-        kind = _kind(column.kind, ddl)
+        kind = _kind(column.kind, ddl, level)
         Field(column.name, kind.spark)  # refuses names that tables cannot carry
         members.append(Member(column.name, column.name, kind, required=required))
     names = [member.name.lower() for member in members]
@@ -98,18 +104,20 @@ def _members(columns: Sequence[exp.Expression], ddl: str) -> tuple[Member, ...]:
     return tuple(members)
 
 
-def _kind(kind: exp.DataType, ddl: str) -> Kind:
+def _kind(kind: exp.DataType, ddl: str, level: int) -> Kind:
     """The type; names inside structs keep their capitals, since JSON tells them apart."""
+    if level > MOST_LEVELS:
+        raise _too_deep(ddl)
     inner = kind.expressions
     if kind.this == exp.DataType.Type.STRUCT and inner:
-        return Struct(_members(inner, ddl))
+        return Struct(_members(inner, ddl, level + 1))
     if kind.this == exp.DataType.Type.ARRAY and len(inner) == 1:
-        return Array(_kind(inner[0], ddl))
+        return Array(_kind(inner[0], ddl, level + 1))
     if kind.this == exp.DataType.Type.MAP and len(inner) == 2:
-        if _kind(inner[0], ddl).spark != "string":
+        if _kind(inner[0], ddl, level + 1).spark != "string":
             msg = f"the schema {ddl!r} has a map whose keys are no strings"
             raise InvalidFormat(msg, hint="the names of a JSON object are strings: map<string, ...>")
-        return Map(_kind(inner[1], ddl))
+        return Map(_kind(inner[1], ddl, level + 1))
     ours = _OURS.get(str(getattr(kind.this, "name", "")))
     if ours in UNITS and not inner:
         return Leaf(UNITS[ours], ours)

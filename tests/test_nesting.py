@@ -1,0 +1,63 @@
+"""What nests too deeply is refused by a bound, whatever stack the process has: a library may have raised it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lakestreams.errors import ExpressionRefused, InvalidFormat
+from lakestreams.expressions.parse import compile_expression
+from lakestreams.formats import Json
+
+EXPRESSIONS: dict[str, Callable[[int], str]] = {
+    "brackets": lambda n: "(" * n + "a" + ")" * n,
+    "calls": lambda n: "coalesce(a, " * n + "a" + ")" * n,
+    "casts": lambda n: "cast(" * n + "a" + " as string)" * n,
+    "operators": lambda n: " and ".join(["a"] * n),
+    "choices": lambda n: "case when a then " * n + "b" + " end" * n,
+    "members": lambda n: "a in (" * n + "1" + ")" * n,
+    "types": lambda n: "cast(a as " + "array<" * n + "int" + ">" * n + ")",
+}
+LENGTH = 4_900
+EXPRESSIONS_THAT_FILL_IT = ("(" * LENGTH + "a" + ")" * LENGTH, "not " * (LENGTH // 2) + "a")
+DECLARATIONS: dict[str, Callable[[int], str]] = {
+    "objects": lambda n: "a " + "struct<a: " * n + "int" + ">" * n,
+    "lists": lambda n: "a " + "array<" * n + "int" + ">" * n,
+    "maps": lambda n: "a " + "map<string, " * n + "int" + ">" * n,
+}
+
+
+@pytest.fixture(params=[1_000, 20_000])
+def _stack(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(request.param)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("_stack")
+@pytest.mark.parametrize("shape", EXPRESSIONS)
+def test_an_expression_of_few_levels_is_read_and_one_of_many_refused(shape: str) -> None:
+    written = EXPRESSIONS[shape]
+    compile_expression(written(97))
+    for levels in (101, 150):
+        with pytest.raises(ExpressionRefused, match="levels deep"):
+            compile_expression(written(levels))
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS_THAT_FILL_IT)
+def test_the_longest_expression_is_refused_as_well(text: str) -> None:
+    with pytest.raises(ExpressionRefused, match="more than 100 levels deep"):
+        compile_expression(text)
+
+
+@pytest.mark.usefixtures("_stack")
+@pytest.mark.parametrize("shape", DECLARATIONS)
+def test_a_declaration_of_few_levels_is_read_and_one_of_many_refused(shape: str) -> None:
+    declared = DECLARATIONS[shape]
+    assert len(Json(declared(99)).fields) == 1
+    for levels in (100, 450, 2_000):
+        with pytest.raises(InvalidFormat, match="nests deeper than 100 levels"):
+            Json(declared(levels)).fields  # noqa: B018
