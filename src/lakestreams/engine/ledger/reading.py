@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -13,6 +13,7 @@ from lakestreams.engine.ledger.plans import Accepted, Claim, History, Ingest, Pl
 from lakestreams.engine.ledger.rows import (
     RESULTS,
     SCHEMA_OF_ID,
+    SEMANTICS,
     accepted_in,
     claim_in,
     configured,
@@ -36,9 +37,13 @@ from lakestreams.kafka.noted import TopicPartition
 from lakestreams.spark import holds_any
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
+_PLACE: Final = ("epoch", "cycle", "seq")
+"""What tells which row of a kind is the newest; the latter ones are null where a kind has none."""
+_MANY_NEWEST: Final = ("config", "loss", SCHEMA_OF_ID)
+"""Kinds of which no single row counts."""
 
 
 @dataclass(frozen=True)
@@ -67,25 +72,28 @@ class LedgerReader:
         return self.table.read(spark).where(F.col("pipeline") == self.pipeline)
 
     def history(self, spark: SparkSession) -> History:
-        """The newest row of each kind; the result does not grow with the ledger."""
-        newest = (
-            self.rows(spark)
-            .groupBy("kind")
-            .agg(
-                F.max_by(F.struct("*"), F.struct("epoch", "cycle", "seq")).alias("row"),
-                F.collect_set(configured()).alias("configured"),
-                F.max("written_at_ms").alias("last_ms"),
-            )
-            .collect()
+        """The newest row of each kind; the result does not grow with the ledger.
+
+        First a look at a few narrow columns of all rows says where these are: a pipeline that runs each minute has a million rows a
+        year. No row ever changes or goes, so those places hold whatever is appended in between.
+        """
+        own = self.rows(spark).drop("config")  # its text may be long, and is not asked for
+        latest = own.groupBy("kind").agg(F.max(F.struct(*_PLACE)).alias("at"), F.max("written_at_ms")).collect()
+        places = {kind: (at, last_ms) for kind, at, last_ms in latest}
+        wanted = [_is_at(kind, at) for kind, (at, _) in places.items() if kind not in _MANY_NEWEST]
+        found = (
+            own.where(holds_any([*wanted, F.col("kind") == "config"])).withColumns(configured()).collect()
+            if places
+            else []
         )
-        rows = {group["kind"]: group["row"] for group in newest}
+        rows = {row["kind"]: row for row in found}
         epoch = rows["epoch"]["epoch"] if "epoch" in rows else 0
         return History(
             epoch=epoch,
             ingest=ingest_in(rows["ingest"]) if "ingest" in rows else None,
             plan=plan_in(rows["plan"], rows.get("taken")) if "plan" in rows else None,
             done_cycle=decisions.done_cycle(*(rows[kind]["cycle"] if kind in rows else 0 for kind in ("done", "plan"))),
-            semantics_of={one["fingerprint"]: one["meaning"] for group in newest for one in group["configured"]},
+            semantics_of={row["fingerprint"]: row[SEMANTICS] for row in found if row[SEMANTICS]},
             state=stored_state_in(rows["state"]) if "state" in rows else None,
             base=stored_state_in(rows["base"]) if "base" in rows else None,
             trim=plan_in(rows["trim"]) if "trim" in rows else None,
@@ -94,7 +102,7 @@ class LedgerReader:
             maintenance=rows["maintain"]["epoch"] if "maintain" in rows else 0,
             accepted=accepted_in(rows["accepted"]) if "accepted" in rows else None,
             stopped=stopped_in(rows.get("stopped"), rows.get("publishing")),
-            claim=claim_in(rows["epoch"], max(group["last_ms"] for group in newest), rows.get("ended"))
+            claim=claim_in(rows["epoch"], max(last_ms for _, last_ms in places.values()), rows.get("ended"))
             if "epoch" in rows
             else None,
             noted=noted_in(rows),
@@ -238,3 +246,9 @@ class LedgerReader:
         closed = self.rows(spark).where((F.col("kind") == "ingest") & (F.col("written_at_ms") <= moment_ms))
         row = closed.agg(F.max("seq")).first()
         return int(row[0]) if row is not None and row[0] is not None else 0
+
+
+def _is_at(kind: str, place: Row) -> Column:
+    """Of the row of a kind at its place; compared with plain numbers, so that Delta skips files by them."""
+    same = [F.col(name).isNull() if place[name] is None else F.col(name) == place[name] for name in _PLACE]
+    return (F.col("kind") == kind) & same[0] & same[1] & same[2]

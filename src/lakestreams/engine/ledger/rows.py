@@ -188,12 +188,10 @@ def ingest_in(row: Row) -> Ingest:
     return Ingest(row["seq"], row["seq_from"], _ranges(row), request, mean_bytes)
 
 
-def configured() -> Column:
-    """Of a row about a configuration: its fingerprint, and that of what results follow from."""
+def configured() -> dict[str, Column]:
+    """`meaning`: of a row about a configuration the fingerprint of what results follow from."""
     # rows of older versions do not have it, and are rewritten
-    semantics = F.try_element_at("options", F.lit(SEMANTICS))
-    of_config = (F.col("kind") == "config") & semantics.isNotNull()
-    return F.when(of_config, F.struct("fingerprint", semantics.alias("meaning")))
+    return {SEMANTICS: F.when(F.col("kind") == "config", F.try_element_at("options", F.lit(SEMANTICS)))}
 
 
 def plan_in(row: Row, taken: Row | None = None) -> Plan:
