@@ -140,7 +140,9 @@ def tended(spark: SparkSession, root: Path, topology: Topology, log: Log, rng: r
         *(pytest.param(shape, seed, marks=pytest.mark.soak) for seed in range(1, 13) for shape in SHAPES),
     ],
 )
-def test_a_tended_history_gives_what_one_batch_gives(spark: SparkSession, tmp_path: Path, shape: str, seed: int) -> None:
+def test_a_tended_history_gives_what_one_batch_gives(
+    spark: SparkSession, tmp_path: Path, shape: str, seed: int
+) -> None:
     rng = random.Random(f"{shape} {seed}")
     topology, partitions = SHAPES[shape]()
     log = history(rng, topology, partitions)
