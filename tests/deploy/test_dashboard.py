@@ -10,11 +10,11 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlglot import exp
+from tests.deploy.board import BOARD, DATASETS, FILE, in_spark
 
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.deploy import dashboards
@@ -28,9 +28,6 @@ from lakestreams.report.model import LATENESS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FILE = Path(__file__).parents[2] / "dashboards" / "quality.lvdash.json"
-BOARD: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-DATASETS = {one.name: one for one in dashboards.datasets(BOARD)}
 WIDGETS = {one["widget"]["name"]: one["widget"] for page in BOARD["pages"] for one in page["layout"]}
 
 
@@ -161,20 +158,6 @@ def test_kinds_of_events_are_those_that_are_written() -> None:
 # --- what they compute -----------------------------------------------------------------------------------------------
 
 
-def in_spark(dataset: Dataset, begin: str, end: str) -> str:
-    """The query in Spark's SQL, over a period."""
-    tree = dataset.tree()
-    for one in list(tree.find_all(exp.Placeholder)):
-        edge = one.parent
-        assert isinstance(edge, exp.Dot)
-        moment = {"min": begin, "max": end}[edge.expression.name]
-        edge.replace(exp.cast(exp.Literal.string(moment), "timestamp"))
-    text = tree.sql("spark")
-    assert "details:" not in text
-    assert "origin:" not in text
-    return text
-
-
 def test_the_translation_leaves_nothing_of_databricks_own() -> None:
     text = in_spark(DATASETS["matches"], "2026-11-22 00:00:00", "2026-11-23 00:00:00")
     assert "GET_JSON_OBJECT(details, '$.flow_progress.lakestreams.rows.matched')" in text
@@ -221,7 +204,7 @@ def by_hand() -> list[Any]:
     return [
         *cycle(
             "a", 1, moment(12),
-            {"records": 10, "bad": 1, "seconds": {"join": 1.5, "settle": 0.5}, "clocks": {"0": noon - 4_000, "1": -1},
+            {"records": 10, "bad": 1, "seconds": {"join": 1.5, "settle": 0.5}, "clocks": {"0": noon - 4_000, "1": -1, "2": 0},
              "sources": [source("s", 5, 7, 2, 0, 0, 0, 0, 0, 0), source("s", 2, 0, 1, 0, 0, 0, 0, 0, 0)]},
             flow("s", "stream", {"num_input_rows": 10, "num_output_rows": 7}, dropped=2,
                  quarantined={"EXPECTATION": 2, "MALFORMED_VALUE": 1}, expectations=[rule("s", 7, 2)]),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from pyspark.sql import functions as F  # noqa: N812
 from tests.docs.blocks import blocks, topology_of
 from tests.engine.harness import ZERO, Bench, at, fresh_topics
 from tests.topology.checked import outputs_of
@@ -21,6 +22,11 @@ from tests.topology.checked import outputs_of
 import lakestreams
 from lakestreams.config.compile import load_pipeline
 from lakestreams.deploy.read import load
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.replay import deciding
+from lakestreams.engine.replay.deciding import Selection
+from lakestreams.engine.replay.edits import Repair
+from lakestreams.engine.runtime.failpoints import VARIABLE, FailpointReached
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -142,6 +148,11 @@ def test_the_notebook_follows_every_view_to_its_fate(
     assert [row["key"] for row in found["why"]] == ["dave"]
     assert f"{len(found['checked'])} statements hold for 6 views of page_views" in capsys.readouterr().out
 
+    with small(spark):
+        fall_behind_a_replay(bench, "NULL_VALUE", "/cart", monkeypatch)
+        again = runpy.run_path(str(explore("enrichment")))
+    assert again["counts"] == {**found["counts"], "held": 1}, "the attempt is in bronze and in no cycle"
+
     # a result that was lost is found, so the assertions are no decoration
     spark.sql(f"delete from {bench.lake.output('silver.enriched_page_views').reference} where user = 'dave'")
     found["show"] = lambda _frame: None
@@ -156,6 +167,8 @@ class Explored:
     Attributes:
         records: by source: key, value and time.
         expected: by source: what is declared to be expected of its records.
+        repaired: the value with which the record that cannot be read is replayed.
+        held: what the notebook counts of it while no cycle has taken it.
         finds: names of the notebook to what they hold in the end.
         lost: a row that is deleted (output, condition), and what the notebook says then.
     """
@@ -163,6 +176,8 @@ class Explored:
     job: str
     records: Mapping[str, Sequence[tuple[str | None, str | bytes | None, int]]]
     expected: Mapping[str, Mapping[str, Mapping[str, str]]]
+    repaired: str
+    held: Mapping[tuple[str, str], int]
     finds: Mapping[str, Any]
     lost: tuple[str, str, str]
 
@@ -189,6 +204,8 @@ EXPLORED = (
             ],
         },
         {"PlacedOrders": {"expect_or_drop": {"positive": "amount > 0"}, "expect_or_fail": {"named": "order_id <> ''"}}},
+        '{"customer_id": "c2", "amount": 4}',
+        {("PlacedOrders", "held"): 1},
         {
             "counts": {
                 ("PlacedOrders", "matched"): 2,
@@ -229,6 +246,8 @@ EXPLORED = (
             ],
         },
         {"Orders": {"expect_or_drop": {"positive": "amount > 0"}, "expect": {"large": "amount > 5"}}},
+        '{"customer_id": "c1", "amount": 9}',
+        {},
         {
             "counts": {"silver.orders_of_known_customers": 1, "silver.orders_with_names": 3},
             "expectations": {
@@ -277,12 +296,27 @@ def test_a_notebook_explains_what_its_job_has_made(
         assert found["spark"] is spark
         assert f"{len(found['checked'])} statements hold for" in capsys.readouterr().out
 
+        fall_behind_a_replay(bench, "MALFORMED_VALUE", case.repaired, monkeypatch)
+        again = runpy.run_path(str(notebook))
+        assert again["counts"] == {**found["counts"], **case.held}, "the attempt is in bronze and in no cycle"
+
         # a result that was lost is found, so the assertions are no decoration
         output, condition, said = case.lost
         spark.sql(f"delete from {bench.lake.output(output).reference} where {condition}")
         found["show"] = lambda _frame: None
         with pytest.raises(AssertionError, match=re.escape(said)):
             exec(from_cell("What must hold", notebook), found)
+
+
+def fall_behind_a_replay(bench: Bench, code: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that is in quarantine comes once more, into bronze, and the run falls before a cycle has taken it."""
+    rows = bench.quarantine().where(F.col("code") == code).select("topic", "partition", "offset")
+    repair = Repair(*rows.first(), None, {"value": value.encode()})  # type: ignore[misc]
+    deciding.request(bench.spark, Ledger(bench.lake, bench.topology.name), Selection(repairs=(repair,)))
+    monkeypatch.setenv(VARIABLE, "ingest.after:1")
+    with pytest.raises(FailpointReached):
+        bench.run()
+    monkeypatch.delenv(VARIABLE)
 
 
 def ready(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from lakestreams import Json, StreamsBuilder, Text, invariants
 from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.publish import events, orphans
@@ -198,6 +200,17 @@ def test_a_tally_fills_in_what_follows_and_survives_the_ledger() -> None:
     assert CycleMetrics.from_dict(json.loads(json.dumps(cycle_metrics.as_dict()))) == cycle_metrics
 
 
+def test_what_a_rule_of_a_step_drops_is_counted_once() -> None:
+    """The step was judged before its rule: it passed on less than it made, and the step before made no more than that."""
+    cycle_metrics = CycleMetrics()
+    cycle_metrics.of("s").rows_in = 10
+    cycle_metrics.rows("mapped", {"rows": 10, "rows.record": 10})
+    cycle_metrics.quarantined("mapped", "EXPECTATION", 2)
+    cycle_metrics.rows("silver.x", {"rows": 8, "rows_record": 8})
+    cycle_metrics.complete(_topology())
+    assert [cycle_metrics.of(name).rows for name in ("s", "keyed", "mapped", "silver.x")] == [10, 10, 8, 8]
+
+
 def test_events_have_lakeflows_names() -> None:
     cycle_metrics = CycleMetrics()
     cycle_metrics.of("s").rows_in = 10
@@ -223,6 +236,16 @@ def test_events_have_lakeflows_names() -> None:
     assert cycle["sources"][0]["lag_records"] == 5
     assert cycle["sources"][0]["lateness"] == [9, 1, 0, 0, 0, 0, 0, 0]
     assert cycle["seconds"] == {"join": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("topic", "end", "told"), [("topic", 20, 5), ("topic", None, None), ("delta/t", 20, None), ("delta/t", 15, 0)]
+)
+def test_what_a_delta_table_has_more_is_no_number_of_records(topic: str, end: int | None, told: int | None) -> None:
+    """Its offsets count commits, 2^32 each: a dashboard said that a table is four thousand million records behind."""
+    plan = Plan(3, "f", (Range(topic, 0, 5, 15, 10, end_offset=end),), {}, 1, 2)
+    row = events.of_cycle(_topology(), plan, CycleSummary(3, CycleMetrics(), {}, "run", 1_000, 2_000))[-1]
+    assert json.loads(row["details"])["cycle_progress"]["sources"][0]["lag_records"] == told
 
 
 def test_the_text_of_a_refused_row_has_its_times_to_the_microsecond(spark: SparkSession) -> None:

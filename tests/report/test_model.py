@@ -252,6 +252,13 @@ def test_badges_tell_what_wants_attention():
         ("good", "nothing quarantined"),
     ]
 
+    def says(report):
+        return [(one.level, one.says) for one in health.badges(report)]
+
+    stuck = ("warn", "cycle 25 not finished")
+    assert says(build(events.PIPELINE, changed(LOG, well), open_cycle=25)) == [stuck, *says(good)]
+    assert says(build("p", [], [], 1)) == [("none", "no cycle in the log"), ("warn", "cycle 1 not finished")]
+
     def ill(row, told):
         if json.loads(row["origin"]).get("flow_name") == "matched":
             told["status"] = "FAILED"

@@ -57,13 +57,14 @@ def test_a_lake_s_newest_cycles_become_a_page(spark: SparkSession, tmp_path: Pat
     found = [refused(events.PIPELINE, "LATE", "matched", offset, 1 + offset % 12) for offset in range(40)]
     found += [refused(events.PIPELINE, "MALFORMED_VALUE", "orders", 99, 12, b"x" * 5_000)]
     found += [refused("another", "LATE", "matched", 7, 12)]
+    found += [refused(events.PIPELINE, "LATE", "matched", 1_000, 13)]  # of a cycle that is not in the log yet
     spark.createDataFrame(found, _REFUSED).write.format("delta").save(lake.control("quarantine").path)
 
     newest = read_events(spark, lake, events.PIPELINE, 5)
     assert {row["cycle"] for row in newest} == {8, 9, 10, 11, 12}
     assert build(events.PIPELINE, newest) == build(events.PIPELINE, [row for row in log if row["cycle"] >= 8])
 
-    late, malformed = read_quarantine(spark, lake, events.PIPELINE, from_cycle=8, examples=3)
+    late, malformed = read_quarantine(spark, lake, events.PIPELINE, from_cycle=8, to_cycle=12, examples=3)
     own = [(1 + offset % 12, offset) for offset in range(40) if 1 + offset % 12 >= 8]
     assert (late["node"], late["code"], late["records"], late["first_cycle"]) == ("matched", "LATE", len(own), 8)
     shown = [(one["cycle"], one["offset"]) for one in late["examples"]]
@@ -79,5 +80,6 @@ def test_a_lake_s_newest_cycles_become_a_page(spark: SparkSession, tmp_path: Pat
     assert told["records"] == build(events.PIPELINE, newest).records
     assert "Cycles 8 to 12" in text
     assert "why 99" in text
+    assert "why 1000" not in text, "totals and quarantine are of the same cycles"
     assert "xxx" not in text
     assert "xxx" in invoke("--cycles", "5", "--show-values")[1]

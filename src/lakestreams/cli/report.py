@@ -31,13 +31,16 @@ def run(screen: Screen, options: PipelineOptions, *, out: Path, cycles: int, val
     _probe(out)
     with screen.working("starting Spark"):
         spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
-    from lakestreams.run.event_log import read_events, read_quarantine  # noqa: PLC0415 - needs pyspark
+    from lakestreams.run.event_log import open_cycle, read_events, read_quarantine  # noqa: PLC0415 - needs pyspark
 
     with screen.working("reading the event log"):
         events = read_events(spark, lake, topology.name, cycles)
-        first = min((event["cycle"] for event in events), default=0)
-        quarantine = read_quarantine(spark, lake, topology.name, from_cycle=first, values=values)
-    report = build.build(topology.name, events, quarantine)
+        logged = [event["cycle"] for event in events] or [0]
+        quarantine = read_quarantine(
+            spark, lake, topology.name, from_cycle=min(logged), to_cycle=max(logged), values=values
+        )
+        unfinished = open_cycle(spark, lake, topology.name)
+    report = build.build(topology.name, events, quarantine, unfinished)
     drawing = topology.svg(counts=report.rows_out)
     text = page.render(report, drawing, [node.name for node in topology.nodes])
     _write(out, text)
@@ -56,6 +59,7 @@ def run(screen: Screen, options: PipelineOptions, *, out: Path, cycles: int, val
             "records": report.records,
             "written": report.written,
             "quarantined": report.quarantined,
+            "open_cycle": report.open_cycle,
         }
     )
     return OK

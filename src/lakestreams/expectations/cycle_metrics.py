@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.expectations.judging import KINDS, ROWS
 from lakestreams.topology.endpoints import Sink, Source
@@ -15,6 +15,8 @@ from lakestreams.topology.endpoints import Sink, Source
 if TYPE_CHECKING:
     from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
+
+_EXPECTATION: Final = "EXPECTATION"
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,15 @@ class CycleMetrics:
             codes[code] = codes.get(code, 0) + count
 
     def complete(self, topology: Topology) -> None:
-        """Fills in what follows: what sources passed on, and steps that make one row of one, from what they feed."""
+        """Fills in what follows: what sources and rules let pass, and steps that make one row of one, from what they feed."""
         for source in topology.sources:
             own = self.of(source.name)
             if own.rows_in is not None:
                 own.rows = own.rows_in - sum(own.quarantined.values())
+        for node in topology.nodes:
+            own = self.of(node.name)
+            if not isinstance(node, Source | Sink) and own.rows is not None:  # an output was counted as it is written
+                own.rows -= own.quarantined.get(_EXPECTATION, 0)
         children: dict[str, list[Node]] = {}
         for node in topology.nodes:
             for parent in node.parents:
@@ -108,7 +114,7 @@ class CycleMetrics:
         one_of_one = child.one_of_one and not child.upserts
         if below is None or below.rows is None or not one_of_one or self.of(node.name).rows is not None:
             return
-        dropped = below.quarantined.get("EXPECTATION", 0)
+        dropped = below.quarantined.get(_EXPECTATION, 0)
         own = self.of(node.name)
         own.rows = below.rows + dropped
         own.kinds = {} if dropped else dict(below.kinds)

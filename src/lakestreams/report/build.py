@@ -19,7 +19,10 @@ FLOW, CYCLE = "flow_progress", "cycle_progress"
 
 
 def build(
-    pipeline: str, events: Iterable[Mapping[str, Any]], quarantine: Iterable[Mapping[str, Any]] | None = None
+    pipeline: str,
+    events: Iterable[Mapping[str, Any]],
+    quarantine: Iterable[Mapping[str, Any]] | None = None,
+    open_cycle: int | None = None,
 ) -> Report:
     """Makes the report of a pipeline.
 
@@ -29,6 +32,7 @@ def build(
         quarantine: a row a node and code: `node, code, records, first_cycle, last_cycle` and `examples`, rows with
             `topic, partition, offset, attempt, cycle, message, rules` and, if they are to be shown, `key` and `value`
             (bytes or None); None if the table was not looked at.
+        open_cycle: the cycle that is planned and not finished; None: there is none.
     """
     parts: dict[int, _Parts] = {}
     unread = 0
@@ -55,6 +59,7 @@ def build(
         tuple(_expectations(parts)),
         None if quarantine is None else tuple(sorted(map(_quarantined, quarantine), key=_most)),
         unread,
+        open_cycle,
     )
 
 

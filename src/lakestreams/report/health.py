@@ -22,17 +22,25 @@ class Badge:
 
 
 def badges(report: Report) -> tuple[Badge, ...]:
-    """The judgements of a report, in a fixed order; one alone if there is no cycle to judge."""
+    """The judgements of a report, in a fixed order; of one without a cycle there is little to judge."""
     if not report.cycles:
-        return (Badge("none", "no cycle in the log", "The event log has no cycle of this pipeline."),)
-    return tuple(badge for judge in (_lag, _flows, _expectations, _quarantine, _log) for badge in judge(report))
+        return (Badge("none", "no cycle in the log", "The event log has no cycle of this pipeline."), *_open(report))
+    return tuple(badge for judge in (_open, _lag, _flows, _expectations, _quarantine, _log) for badge in judge(report))
+
+
+def _open(report: Report) -> Iterator[Badge]:
+    if report.open_cycle is not None:
+        why = f"Nothing here is of cycle {report.open_cycle}, which was planned: a run is at it, or has failed."
+        yield Badge("warn", f"cycle {report.open_cycle} not finished", why)
 
 
 def _lag(report: Report) -> Iterator[Badge]:
     newest = report.cycles[-1]
     behind = newest.lag_records
     if behind is None:
-        yield Badge("none", "lag unknown", f"Cycle {newest.number} does not know the ends of all its topics.")
+        yield Badge(
+            "none", "lag unknown", f"Cycle {newest.number} does not know of all its sources how many records were left."
+        )
     elif behind:
         worst = max(newest.lag, key=lambda name: newest.lag[name] or 0)
         why = f"After cycle {newest.number} most of them were left in {worst}."

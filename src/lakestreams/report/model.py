@@ -170,6 +170,7 @@ class Report:
         expectations: by dataset, in the order of the log.
         quarantine: most records first; None if the table was not looked at.
         unread: events that make no sense.
+        open_cycle: the cycle that is planned and not finished, of which nothing here is; None: there is none.
     """
 
     pipeline: str
@@ -178,6 +179,7 @@ class Report:
     expectations: tuple[Expectation, ...] = ()
     quarantine: tuple[Quarantined, ...] | None = None
     unread: int = 0
+    open_cycle: int | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:

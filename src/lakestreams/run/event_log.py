@@ -1,4 +1,4 @@
-"""The event log and the quarantine as plain rows, bounded: what a report is made of."""
+"""The event log and the quarantine as plain rows, bounded, and the open cycle: what a report is made of."""
 
 from __future__ import annotations
 
@@ -36,13 +36,29 @@ def read_events(spark: SparkSession, lake: Lake, pipeline: str, cycles: int) -> 
     return [row.asDict() for row in rows.orderBy("sequence").collect()]
 
 
+def open_cycle(spark: SparkSession, lake: Lake, pipeline: str) -> int | None:
+    """The cycle of a pipeline that is planned and not finished; None: there is none."""
+    from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - the package imports without pyspark
+
+    ledger = Ledger(lake, pipeline)
+    plan = ledger.history(spark).open_plan if ledger.table.exists(spark) else None
+    return None if plan is None else plan.cycle
+
+
 def read_quarantine(
-    spark: SparkSession, lake: Lake, pipeline: str, *, from_cycle: int = 0, examples: int = 5, values: bool = False
+    spark: SparkSession,
+    lake: Lake,
+    pipeline: str,
+    *,
+    from_cycle: int = 0,
+    to_cycle: int | None = None,
+    examples: int = 5,
+    values: bool = False,
 ) -> list[dict[str, Any]]:
     """What is in a pipeline's quarantine, by node and reason.
 
     Args:
-        from_cycle: the first cycle whose records count.
+        from_cycle, to_cycle: the first and the last cycle whose records count; None: all later ones.
         examples: how many of the newest records of each.
         values: whether the examples bring their raw keys and values, or the beginning of long ones; else these are not
             even read.
@@ -58,7 +74,10 @@ def read_quarantine(
     if not table.exists(spark):
         return []
     stored = table.read(spark)
-    own = stored.where((F.col("pipeline") == pipeline) & (F.col("cycle") >= from_cycle))
+    of_cycles = F.col("cycle") >= from_cycle
+    if to_cycle is not None:
+        of_cycles &= F.col("cycle") <= to_cycle
+    own = stored.where((F.col("pipeline") == pipeline) & of_cycles)
     bounds = F.count("*").alias("records"), F.min("cycle").alias("first_cycle"), F.max("cycle").alias("last_cycle")
     groups = [row.asDict() for row in own.groupBy("node", "code").agg(*bounds).orderBy("node", "code").collect()]
     newest = Window.partitionBy("node", "code").orderBy(

@@ -112,19 +112,18 @@ class PipelineTables:
 
         Returns:
             Columns `topic, partition, planned_to, end_offset, stream_time_ms, behind_ms`. The cycles have taken all
-            below `planned_to`. The topic's end was `end_offset` when the last cycle was planned. `behind_ms` is how far
-            the partition's stream time lies behind the furthest one, null of a partition without one.
+            below `planned_to`. The topic's end was `end_offset` when the last cycle was planned; of a Delta table both are
+            versions times 2^32, plus a place. `behind_ms` is how far the partition's stream time lies behind the furthest
+            one, null of a partition without one.
         """
         from pyspark.sql import Window  # noqa: PLC0415 - the package imports without pyspark
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-        from lakestreams.engine.ledger.plans import NO_TIME  # noqa: PLC0415 - as the engine's other rooms
 
         plans = self._ledger(DeltaTableMissing).rows(self.spark).where("kind = 'plan'")
         newest = plans.orderBy(F.desc("cycle")).limit(1).select(F.explode("ranges").alias("part")).select("part.*")
         newest = newest.where(F.col("partition") >= 0)  # the others are of replayed records
         furthest = F.max("stream_time_ms").over(Window.partitionBy())
-        has_time = F.col("stream_time_ms") > NO_TIME
+        has_time = F.col("stream_time_ms") > 0  # at 0 are rows that a Delta table had before it was read
         return newest.select(
             "topic",
             "partition",

@@ -87,9 +87,9 @@ newest = ledger.agg(
     F.max(F.when(F.col("kind") == "plan", F.col("cycle"))).alias("plan"),
     F.max(F.when(F.col("kind") == "done", F.col("cycle"))).alias("done"),
 ).first()
-last_cycle = newest["plan"] or 0
-finished = max(newest["done"] or 0, last_cycle - 1)  # a plan closes the cycle before it
-ranges = ledger.where("kind = 'plan'").select("cycle", F.explode("ranges").alias("r")).select("cycle", "r.*")
+# a plan closes the cycle before it; the job may be at work, so what follows is of finished cycles alone
+finished = max(newest["done"] or 0, (newest["plan"] or 0) - 1)
+ranges = ledger.where((F.col("kind") == "plan") & (F.col("cycle") <= finished)).select("cycle", F.explode("ranges").alias("r")).select("cycle", "r.*")
 
 # COMMAND ----------
 
@@ -101,12 +101,19 @@ ranges = ledger.where("kind = 'plan'").select("cycle", F.explode("ranges").alias
 join = next(node for node in opened.topology.nodes if type(node).__name__ == "WindowedJoin" and node.how == "outer")
 left, right = opened.topology.sources
 PLACE = ["topic", "partition", "offset", "attempt"]
+# A plan names a replayed record by its ingest batch, under a partition that there is not.
+REPLAYED = F.col("attempt") > 0
+PLANNED = {"in_partition": F.when(REPLAYED, F.lit(-1)).otherwise(F.col("partition")), "at": F.when(REPLAYED, F.col("seq")).otherwise(F.col("offset"))}
 
 
 def bronze(source):
     return opened.bronze(source.name).select(
-        F.lit(source.name).alias("stream"), *PLACE, F.to_json("k").alias("key"), F.to_json("v").alias("value"), "event_time_ms", "error"
+        F.lit(source.name).alias("stream"), *PLACE, "seq", F.to_json("k").alias("key"), F.to_json("v").alias("value"), "event_time_ms", "error"
     )
+
+
+def silver(name):
+    return opened.silver(name).where(F.col("_lineage.cycle") <= finished)
 
 
 every = bronze(left).unionByName(bronze(right))
@@ -122,7 +129,7 @@ show(every.orderBy("event_time_ms", *PLACE).limit(20))
 
 for name in (PAID, ORDERS, BOTH):
     print(name)
-    show(opened.silver(name).orderBy("_lineage.cycle", "_lineage.trigger", "_lineage.n").limit(20))
+    show(silver(name).orderBy("_lineage.cycle", "_lineage.trigger", "_lineage.n").limit(20))
 
 # COMMAND ----------
 
@@ -131,7 +138,7 @@ for name in (PAID, ORDERS, BOTH):
 
 # COMMAND ----------
 
-quarantine = opened.quarantine()
+quarantine = opened.quarantine().where(F.col("cycle") <= finished)
 show(quarantine.groupBy("topic", "node", "code", "message").count().orderBy("topic", "code", "node"))
 
 # COMMAND ----------
@@ -158,7 +165,7 @@ show(sums.withColumn("failed_share", F.col("failed") / F.nullif(F.col("passed") 
 
 # COMMAND ----------
 
-cited = opened.silver(BOTH).select(
+cited = silver(BOTH).select(
     F.col("_lineage.trigger").alias("trigger"), F.col("_lineage.n").alias("n"), F.col("_lineage.kind").alias("kind"), F.explode("_lineage.contributors").alias("c")
 ).select("trigger", "n", "kind", F.col("c.source").alias("topic"), *(F.col(f"c.{name}").alias(name) for name in PLACE[1:]))
 timed = cited.join(every, PLACE)
@@ -189,20 +196,21 @@ show(
 
 # COMMAND ----------
 
-positions = ranges.where(F.col("cycle") <= finished).groupBy("topic", "partition").agg(
+positions = ranges.groupBy("topic", "partition").agg(
     F.max("to_offset").alias("position"), F.max("stream_time_ms").alias("stream_time_ms")
 )
 of_record = cited.groupBy(*PLACE).agg(F.count("*").alias("results"), F.min("kind").alias("kind"))
 refused = quarantine.groupBy(*PLACE).agg(F.max("code").alias("code"))
 fates = (
-    every.join(F.broadcast(positions.drop("stream_time_ms")), ["topic", "partition"], "left")
+    every.withColumns(PLANNED)
+    .join(F.broadcast(positions.select("topic", F.col("partition").alias("in_partition"), "position")), ["topic", "in_partition"], "left")
     .join(of_record, PLACE, "left")
     .join(refused, PLACE, "left")
     .withColumn(
         "fate",
         F.when(F.col("kind").isNotNull(), F.col("kind"))
         .when(F.col("code").isNotNull(), F.col("code"))
-        .when(F.col("position").isNull() | (F.col("offset") >= F.col("position")), F.lit("held"))
+        .when(F.col("position").isNull() | (F.col("at") >= F.col("position")), F.lit("held"))
         .otherwise(F.lit("waits")),
     )
     .select("stream", *PLACE, "key", "value", "event_time_ms", "fate", F.coalesce("results", F.lit(0)).alias("results"), "error")
@@ -239,7 +247,7 @@ for row in why:
 
 # COMMAND ----------
 
-taken = ranges.where(F.col("cycle") <= finished).agg(F.sort_array(F.collect_set("cycle")).alias("cycles"), F.sum("records").alias("records")).first()
+taken = ranges.agg(F.sort_array(F.collect_set("cycle")).alias("cycles"), F.sum("records").alias("records")).first()
 assert taken["cycles"], f"pipeline {pipeline} has no finished cycle under {catalog or root}"
 holds("cycles are numbered without a gap", taken["cycles"], list(range(1, finished + 1)))
 
@@ -255,7 +263,7 @@ holds(
 )
 
 kinds = {
-    name: {row["kind"]: row["count"] for row in opened.silver(name).groupBy(F.col("_lineage.kind").alias("kind")).count().collect()}
+    name: {row["kind"]: row["count"] for row in silver(name).groupBy(F.col("_lineage.kind").alias("kind")).count().collect()}
     for name in (PAID, ORDERS, BOTH)
 }
 alone = {row["topic"]: row["count"] for row in cited.where("kind = 'unmatched'").groupBy("topic").count().collect()}
@@ -267,7 +275,7 @@ holds("the outer join has all of these, and the payments without an order", sum(
 
 placed = reduce(
     lambda one, other: one.unionByName(other),
-    [opened.silver(name).select(F.lit(name).alias("output"), "_lineage.trigger", "_lineage.n") for name in (PAID, ORDERS, BOTH)],
+    [silver(name).select(F.lit(name).alias("output"), "_lineage.trigger", "_lineage.n") for name in (PAID, ORDERS, BOTH)],
 )
 holds("results that stand twice in an output", placed.groupBy("output", "trigger", "n").count().where("count > 1").count(), 0)
 if not trimmed:

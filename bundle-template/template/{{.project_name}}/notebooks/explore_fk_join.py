@@ -89,10 +89,9 @@ newest = ledger.agg(
     F.max(F.when(F.col("kind") == "plan", F.col("cycle"))).alias("plan"),
     F.max(F.when(F.col("kind") == "done", F.col("cycle"))).alias("done"),
 ).first()
-last_cycle = newest["plan"] or 0
-finished = max(newest["done"] or 0, last_cycle - 1)  # a plan closes the cycle before it
-ranges = ledger.where("kind = 'plan'").select("cycle", F.explode("ranges").alias("r")).select("cycle", "r.*")
-positions = ranges.where(F.col("cycle") <= finished).groupBy("topic", "partition").agg(F.max("to_offset").alias("position"))
+finished = max(newest["done"] or 0, (newest["plan"] or 0) - 1)  # a plan closes the cycle before it
+ranges = ledger.where((F.col("kind") == "plan") & (F.col("cycle") <= finished)).select("cycle", F.explode("ranges").alias("r")).select("cycle", "r.*")
+positions = ranges.groupBy("topic", F.col("partition").alias("in_partition")).agg(F.max("to_offset").alias("position"))
 
 # COMMAND ----------
 
@@ -106,8 +105,11 @@ positions = ranges.where(F.col("cycle") <= finished).groupBy("topic", "partition
 
 orders, customers = (source.name for source in opened.topology.sources)
 PLACE = ["topic", "partition", "offset", "attempt"]
+# A plan names a replayed record by its ingest batch, under a partition that there is not.
+REPLAYED = F.col("attempt") > 0
+PLANNED = {"in_partition": F.when(REPLAYED, F.lit(-1)).otherwise(F.col("partition")), "at": F.when(REPLAYED, F.col("seq")).otherwise(F.col("offset"))}
 changes = {
-    name: opened.bronze(name).join(F.broadcast(positions), ["topic", "partition"]).where("offset < position") for name in (orders, customers)
+    name: opened.bronze(name).withColumns(PLANNED).join(F.broadcast(positions), ["topic", "in_partition"]).where("at < position") for name in (orders, customers)
 }
 for name, rows in changes.items():
     print(name)
@@ -202,7 +204,7 @@ for row in why:
 
 # COMMAND ----------
 
-cycles = ranges.where(F.col("cycle") <= finished).agg(F.sort_array(F.collect_set("cycle"))).first()[0]
+cycles = ranges.agg(F.sort_array(F.collect_set("cycle"))).first()[0]
 assert cycles, f"pipeline {pipeline} has no finished cycle under {catalog or root}"
 holds("cycles are numbered without a gap", cycles, list(range(1, finished + 1)))
 

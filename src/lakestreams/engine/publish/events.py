@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from lakestreams.expectations import log_columns
 from lakestreams.expectations.cycle_metrics import CycleMetrics, NodeCounts
 from lakestreams.operators.records import TOMBSTONE
+from lakestreams.topology.kinds import DELTA_TOPIC
 
 if TYPE_CHECKING:
-    from lakestreams.engine.ledger.plans import Plan
+    from lakestreams.engine.ledger.plans import Plan, Range
     from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
@@ -150,7 +151,7 @@ def _cycle(topology: Topology, plan: Plan, summary: CycleSummary) -> dict[str, A
             "bad": part.bad,
             "null_keys": part.null_keys,
             "stream_time_ms": part.stream_time_ms,
-            "lag_records": None if part.end_offset is None else max(0, part.end_offset - part.to_offset),
+            "lag_records": _lag_records(part),
             "lag_ms": part.lag_ms,
             "lateness": list(part.lateness),
         }
@@ -178,6 +179,14 @@ def _cycle(topology: Topology, plan: Plan, summary: CycleSummary) -> dict[str, A
             }
         },
     }
+
+
+def _lag_records(part: Range) -> int | None:
+    """Records that were there and are not taken; of a Delta table, whose offsets count commits, only that there are none."""
+    if part.end_offset is None:
+        return None
+    behind = max(0, part.end_offset - part.to_offset)
+    return None if behind and part.topic.startswith(DELTA_TOPIC) else behind
 
 
 def _origin(topology: Topology, summary: CycleSummary) -> dict[str, Any]:
