@@ -89,7 +89,8 @@ def frontier_of(run: Run, bronze: BronzePosition, view: ClusterView) -> settle.F
             return False  # what it has is no record (markers of transactions, what compaction has taken), or none can be read
         return not (caught_up and timeout is not None and now - bronze.arrived.get(at, now) >= timeout)
 
-    return settle.Frontier(frozenset(at for at, end in view.ends.items() if holds(at, end)), _streams(run))
+    holding = frozenset(at for at, end in view.ends.items() if holds(at, end))
+    return settle.Frontier(holding, _streams(run), most_tasks(run.topology.nodes, view.partitions))
 
 
 def _streams(run: Run) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
@@ -14,6 +14,7 @@ from lakestreams.evaluate.lookups import Lookups
 from lakestreams.evaluate.scopes import types
 from lakestreams.evaluate.sides import ascends, late_by
 from lakestreams.evaluate.stateless import names
+from lakestreams.operators import versions
 from lakestreams.operators.clocks import tops_of, with_clocks
 from lakestreams.operators.foreign_key import pruning as fk_pruning
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
@@ -36,6 +37,7 @@ from lakestreams.topology.graph import (
     keeps_null_keys,
     overlap_of,
     sequential_sides,
+    windows_before,
 )
 from lakestreams.topology.joins import ForeignKeyJoin, Join, TableTableJoin, WindowedJoin
 from lakestreams.topology.kinds import STREAM
@@ -87,7 +89,21 @@ class Shapes(Lookups):
         """
         if isinstance(node, DropAbsentDeletes) or remembers_rows(node):
             table = self._remembered(node, "table", self.scope_keys.table(table))
+            self._forget_closed(node)
         return self.steps.drop_absent_deletes(table, self.since).each(self.scope_keys.undone)
+
+    def _forget_closed(self, node: Node) -> None:
+        """Keeps no row of a window that nothing before the step holds any more, so that it cannot come again.
+
+        A final row may: its key lies in two tasks, each of which lets the window out when it closes there.
+        """
+        before = list(windows_before(node))
+        if not self.inputs.keeps or not before:
+            return
+        frames = [self.results.kept.get(one.name, {}) for one in before]
+        held = [kept[name].select(KEY) for kept in frames for name in ("groups", "buffer") if name in kept]
+        rows = self.results.kept[node.name]["table"]
+        self._keep(node, table=versions.with_keys_of(rows, reduce(DataFrame.unionByName, held)))
 
     def repartition(self, node: Repartition, rows: DataFrame) -> DataFrame:
         """The records that a repartition topic takes: null keys are refused unless a join behind has a use for them."""

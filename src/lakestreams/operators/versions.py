@@ -155,6 +155,13 @@ def of_keys(rows: DataFrame, others: DataFrame) -> DataFrame:
     return among(rows, KEY, wanted(others, KEY))
 
 
+def with_keys_of(rows: DataFrame, others: DataFrame) -> DataFrame:
+    """The same where the others may be many, too: nothing is broadcast for it."""
+    keys = wanted(others, KEY)
+    same = equal_keys(key_columns(rows), key_columns(keys, _WANTED))
+    return rows.join(keys, F.col(KEY).isNotNull() & same, "left_semi")
+
+
 def outside(rows: DataFrame, name: str, keys: DataFrame) -> DataFrame:
     """The other rows, those without a key too."""
     return _filtered(rows, name, keys, "left_anti")

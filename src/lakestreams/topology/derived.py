@@ -302,11 +302,6 @@ class Suppress(OneInput):
         return self.parents
 
     @property
-    def has_old_rows(self) -> bool:
-        """The final row of a window is its first one."""
-        return self.until_ms is None
-
-    @property
     def forgets_rows(self) -> bool:
         """Windows that come out before they close."""
         return self.until_ms is not None and self.key_windows is not None

@@ -147,6 +147,14 @@ def triggers_of(node: Node) -> tuple[Source, ...]:
     return tuple({one.name: one for parent in node.triggers for one in triggers_of(parent)}.values())
 
 
+def windows_before(node: Node) -> Iterator[Node]:
+    """What a step's windows have come through, the nearest first: steps on rows, buffers, at last the aggregation; perhaps none."""
+    (before,) = node.parents
+    while before.key_windows is not None:
+        yield before
+        (before,) = before.parents
+
+
 def only_looks_up(nodes: Sequence[Node]) -> bool:
     """Whether all that a topology remembers are the rows of tables as their topics have them, for streams to look up."""
     return not any(node.remembers for node in nodes) and not quiet_filters(nodes)

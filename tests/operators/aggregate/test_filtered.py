@@ -327,3 +327,31 @@ def test_random_histories_as_the_reference_says(spark: SparkSession) -> None:
 def test_random_histories_for_long(spark: SparkSession) -> None:
     lots = [(one, Wild().histories(200, f"{SEED + 1}/{one.name}")) for one in settings()]
     require_no_faults(spark, run(spark, lots, steps=4, seed=SEED + 1), steps=4, seed=SEED + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_small")
+def test_a_final_row_that_comes_again_is_compared_with_the_one_before(spark: SparkSession) -> None:
+    """A key lies in two partitions, each of which lets its window out by its own clock; read at once, and in parts."""
+    builder = StreamsBuilder("finals")
+    counts = builder.stream("in", key=Text("k"), value=Text("v")).group_by_key().windowed_by("10 ms").count()
+    once = counts.suppress("window_closes").filter(lambda one: one["count"] < 2, name="once")
+    once.to_delta("out", mode="changes")
+    topology = builder.build()
+    pieces = [
+        [("a", 5, 0), ("e", 5, 0), ("b", 20, 0)],
+        [("a", 6, 1), ("b", 25, 1)],
+    ]
+    results = []
+    for in_parts in (False, True):
+        driver = TopologyTestDriver(topology, spark, partitions={"in": 2})
+        results.append([])
+        for piece in pieces:
+            for key, time, partition in piece:
+                driver.pipe("in", key, "x", time, partition=partition)
+            results[-1] += driver.read() if in_parts else []
+        results[-1] += driver.read()
+    assert results[0] == results[1]
+    rows = [(one.key["k"], None if one.value is None else one.value["count"], one.timestamp) for one in results[0]]
+    assert rows == [("a", 1, 5), ("e", 1, 5), ("a", None, 6)]
+    assert driver._histories._retained["once"]["table"].count() == 0, "the window of e is closed in both partitions"

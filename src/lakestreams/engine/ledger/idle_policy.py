@@ -70,7 +70,9 @@ def idle_plan(
     topics = {part.at for part in own}
     ticks = {at: moved[at[1]] for at in topics if at[1] in moved}
     if furthest is not None:  # each step hears of its own topics alone, and its keys may lie in any task
-        every = {(topic, task) for topic in policy.streams for task in range(policy.tasks)}
+        # numbers of no partition are taken modulo a step's tasks: drained, those that have a partition get them, too
+        numbers = range(2 * policy.tasks if drain else policy.tasks)
+        every = {(topic, number) for topic in policy.streams for number in numbers}
         ticks |= dict.fromkeys(every - topics, furthest)
     ranges = tuple(replace(Range(*part.at, part.to_offset, part.to_offset), stream_time_ms=part.stream_time_ms,
                            end_offset=part.end_offset) for part in plan.ranges)  # fmt: skip

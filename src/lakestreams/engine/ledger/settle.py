@@ -33,10 +33,12 @@ class Frontier:
     Attributes:
         partitions: those that hold the others back: they have records, and have not been silent for too long.
         streams: the topics whose clocks move on to the frontier.
+        tasks: how many tasks a step behind a new key can have; topics may have fewer partitions.
     """
 
     partitions: frozenset[TopicPartition]
     streams: frozenset[str]
+    tasks: int = 0
 
 
 def holding(ranges: Mapping[TopicPartition, Range], ends: Ends) -> dict[TopicPartition, int]:
@@ -152,10 +154,12 @@ def _clocks(plan: Plan | None, taken: Iterable[Range]) -> dict[int, int]:
 def _ticks(
     taken: Iterable[TopicPartition], clocks: Mapping[int, int], frontier: int | None, always: Frontier | None
 ) -> dict[TopicPartition, int]:
-    """Of the settling `event_time`: the partitions whose clocks move on to the frontier without a record."""
+    """Of the settling `event_time`: the clocks that move on to the frontier without a record, of all tasks of each stream."""
     if always is None or frontier is None:
         return {}
-    return {at: frontier for at in taken if at[0] in always.streams and clocks.get(at[1], NO_TIME) < frontier}
+    every = {at for at in taken if at[0] in always.streams}
+    every |= {(topic, task) for topic in always.streams for task in range(always.tasks)}
+    return {at: frontier for at in every if clocks.get(at[1], NO_TIME) < frontier}
 
 
 def _with_lags(
