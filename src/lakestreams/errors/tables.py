@@ -17,7 +17,7 @@ class TableSchemaMismatch(LakestreamsError):
 
 
 class LocationNotWritable(LakestreamsError):
-    """The folder for tables, checkpoints or logs is not writable."""
+    """A place cannot be written: the folder for tables, checkpoints or logs, or a command's file. Or the disk is full."""
 
     code = "LS502"
     name = "LOCATION_NOT_WRITABLE"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import tempfile
 import time
@@ -17,6 +19,21 @@ FAILED: Final = 1
 USAGE: Final = 2
 FENCED: Final = 3
 INTERRUPTED: Final = 130
+
+# What an error of the machine says of a place: nobody may write there, or there is no room, or it is something else.
+_OF_PLACES: Final = frozenset(
+    (
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.EDQUOT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ENAMETOOLONG,
+    )
+)
+_FULL: Final = "No space left on device"  # also in the errors of Java
 
 
 def on_databricks() -> bool:
@@ -67,15 +84,20 @@ class Secrets:
         log = self.write_log(error)
         return self.as_shown(error, log), log
 
-    def as_shown(self, error: Exception, log: Path) -> LakestreamsError:
-        """The error as users see it: itself if it is ours, LS000 with the log's path if it is not."""
+    def as_shown(self, error: Exception, log: Path | None) -> LakestreamsError:
+        """The error as users see it: itself if it is ours, or one of ours that says the same; else LS000 with the log."""
         if isinstance(error, LakestreamsError):
             self.redact_error(error)
             return error
+        place = _unusable(error)
+        if place is not None:
+            return LocationNotWritable(
+                self.redact(place), hint="free some space, choose another place, or correct its permissions"
+            )
         lines = self.redact(str(error)).strip().splitlines()
         first = f": {lines[0]}" if lines else ""
         message = f"unexpected {type(error).__name__}{first}"[:500]
-        return LakestreamsError(message, hint=f"please report this with the log file {log}")
+        return LakestreamsError(message, hint=f"please report this with the log file {log}" if log else None)
 
     def redact_error(self, error: LakestreamsError) -> None:
         """Hides the secrets in the error itself, wherever it is going to be shown."""
@@ -86,22 +108,31 @@ class Secrets:
             for fault in error.faults:
                 self.redact_error(fault)
 
-    def write_log(self, error: BaseException) -> Path:
-        """Writes the whole trace to a file of its own and returns its path."""
+    def write_log(self, error: BaseException) -> Path | None:
+        """Writes the whole trace to a file of its own and returns its path; None if there is no place for it."""
         text = visible_lines(self.redact("".join(traceback.format_exception(error))))
         name = f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
-        try:
-            path = _log_folder() / name
-            _append(path, text)
-        except (OSError, LocationNotWritable):  # a read-only home must not hide the error itself
-            path = Path(tempfile.gettempdir()) / f"lakestreams-{name}"
-            _append(path, text)
-        return path
+        # a read-only home or a full disk must not hide the error itself
+        with contextlib.suppress(OSError, LocationNotWritable):
+            return _written(_log_folder() / name, text)
+        with contextlib.suppress(OSError):
+            return _written(Path(tempfile.gettempdir()) / f"lakestreams-{name}", text)
+        return None
 
 
-def _append(path: Path, text: str) -> None:
+def _written(path: Path, text: str) -> Path:
     with path.open("a", encoding="utf-8") as file:
         file.write(text)
+    return path
+
+
+def _unusable(error: Exception) -> str | None:
+    """What is wrong with the place of a file, in words, if that is what the error says."""
+    if _FULL in str(error):
+        return f"the disk is full: {next(line for line in str(error).splitlines() if _FULL in line).strip()}"[:500]
+    if isinstance(error, OSError) and error.errno in _OF_PLACES and error.filename is not None:
+        return f"cannot use {error.filename}: {error.strerror}"
+    return None
 
 
 def _log_folder() -> Path:
