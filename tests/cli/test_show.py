@@ -25,6 +25,10 @@ def root(spark, tmp_path_factory):
     for rows in ([("alice", "/a", 1_700_000_000_001)], [("bo\x1b[2Jb", None, 1_700_000_000_003), ("carol", "/c", 2)]):
         frame = spark.createDataFrame(rows, columns)
         frame.write.format("delta").mode("append").save(str(folder / "silver" / "views"))
+    odd = (
+        "select binary('al') as key, unhex('ff') as value, double('NaN') as share, timestamp'2026-01-01 00:00:00' as at"
+    )
+    spark.sql(odd).write.format("delta").save(str(folder / "silver" / "odd"))
     return str(folder)
 
 
@@ -53,6 +57,13 @@ def test_rows_are_limited_chosen_and_of_a_version(root):
     assert users(root, "--as-of", "0") == (["alice"], False)
     written = datetime.fromtimestamp(next(Path(root).glob("silver/views/_delta_log/*0.json")).stat().st_mtime, UTC)
     assert users(root, "--as-of", (written + timedelta(milliseconds=1)).isoformat()) == (["alice"], False)
+
+
+def test_bytes_times_and_numbers_that_json_lacks_are_readable(root):
+    result = runner.invoke(app, ["show", "odd", "--root", root, "--json", "--limit", "99999999999"])
+    assert json.loads(result.stdout)["rows"] == [
+        {"key": "al", "value": {"$base64": "/w=="}, "share": "NaN", "at": "2026-01-01T00:00:00Z"}
+    ]
 
 
 @pytest.mark.parametrize(

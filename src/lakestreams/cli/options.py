@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -109,6 +110,12 @@ class CheckOptions:
     newest: Annotated[int, typer.Option(min=1, help="With --data: so many records of each topic, the newest.")] = (
         200_000
     )
+
+    def __post_init__(self) -> None:
+        """Refuses a rate that nothing can be counted with: Typer takes `inf` and `nan`."""
+        if not math.isfinite(self.records_per_second):
+            msg = f"--records-per-second {self.records_per_second} is no rate"
+            raise typer.BadParameter(msg)
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,8 @@ def _times(watched: Iterable[Path]) -> Times:
     times: dict[Path, int] = {}
     for place in watched:
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            hidden = any(part.startswith((".", "__pycache__")) for part in path.parts if part != "..")
+            below = path.relative_to(place).parts  # where the place itself lies does not matter
+            hidden = any(part.startswith((".", "__pycache__")) for part in below)
             try:
                 if path.suffix in _ENDINGS and path.is_file() and not hidden:
                     times[path] = path.stat().st_mtime_ns
