@@ -95,9 +95,9 @@ def test_a_text_is_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     """Brackets are no styles, and no picture stands for `:x:`."""
     screen = Screen()
     screen.say("urn:x:1 [bold]")
-    screen.show(table("[red]", title="urn:x:2", rows=[("[/b]",)]))
+    screen.show(table("[red]", title="urn:x:2, longer than the table", rows=[("[/b]",)]))
     said = capsys.readouterr().out
-    for text in ("urn:x:1 [bold]", "[red]", "urn:x:2", "[/b]"):
+    for text in ("urn:x:1 [bold]", "[red]", "urn:x:2, longer than the table\n", "[/b]"):
         assert text in said
 
 
@@ -156,6 +156,24 @@ def test_a_full_disk_hides_no_error(error: Exception, said: str, monkeypatch: py
     assert (type(shown), shown.message, log) == (LocationNotWritable, said, None)
     unexpected, log = Secrets().noted(ZeroDivisionError("by nought"))
     assert (unexpected.code, unexpected.message, log) == ("LS000", "unexpected ZeroDivisionError: by nought", None)
+
+
+def test_a_table_that_cannot_be_read_and_an_error_of_java_are_told_by_their_cause() -> None:
+    """Not by the number of the object that was called."""
+    said = (
+        "An error occurred while calling o93.load.\n: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered "
+        "error while reading file file:/lake/x.json.  SQLSTATE: KD001\n\tat org.apache.spark.Errors(Errors.scala:856)\n"
+        "Caused by: org.apache.spark.SparkException: between\n\tat a.b\n"
+        "Caused by: com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'x'\n\tat a.c"
+    )
+    shown, _ = Secrets().noted(RuntimeError(said))
+    assert (shown.code, shown.message) == (
+        "LS517", "Encountered error while reading file file:/lake/x.json.\nJsonParseException: Unrecognized token 'x'"
+    )  # fmt: skip
+    shown, _ = Secrets().noted(RuntimeError(said.replace("[FAILED_READ_FILE.NO_HINT] ", "")))
+    assert shown.code == "LS000"
+    assert shown.message.startswith("unexpected RuntimeError: org.apache.spark.SparkException: Encountered error")
+    assert shown.message.endswith("\nJsonParseException: Unrecognized token 'x'")
 
 
 @pytest.mark.parametrize("change", [Path.unlink, lambda file: file.write_text("pipeline: [")])

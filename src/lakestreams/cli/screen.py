@@ -191,13 +191,11 @@ class Listing(Table):
         self, headings: Sequence[str], lines: Sequence[Sequence[Text]], *, title: str, right: Sequence[str]
     ) -> None:
         super().__init__(
-            title=title or None,
-            title_justify="left",
-            title_style="bold",
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             collapse_padding=True,
         )
+        self._above = title
         self._headings = headings
         self._lines = lines
         self._right = right
@@ -208,6 +206,8 @@ class Listing(Table):
 
     def fitted(self, console: Console) -> Iterator[Table | Text | str]:
         """What is printed: the table, or a small one for each row if the screen is too narrow for whole words."""
+        if self._above:  # a title of the table's own would be folded to its width
+            yield Text(self._above, style="bold")
         wanted, room = self._wanted(), self._room(console)
         if self.fits(console):
             yield self
@@ -250,8 +250,6 @@ class Listing(Table):
         return max([length if length <= _LONG else _FOLDED for length in lengths], default=1)
 
     def _row_by_row(self) -> Iterator[Table | Text | str]:
-        if self.title:
-            yield Text(str(self.title), style="bold")
         for line in self._lines:
             row = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 1))
             row.add_column(no_wrap=True, style="dim")

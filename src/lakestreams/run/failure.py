@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import tempfile
 import time
 import traceback
 from pathlib import Path
 from typing import Final, Protocol
 
-from lakestreams.errors import Fenced, LakestreamsError, LocationNotWritable, TopologyInvalid
+from lakestreams.errors import Fenced, LakestreamsError, LocationNotWritable, TableUnreadable, TopologyInvalid
 from lakestreams.visible import visible_lines
 
 OK: Final = 0
@@ -33,6 +34,13 @@ _OF_PLACES: Final = frozenset(
         errno.ENAMETOOLONG,
     )
 )
+# What Spark and Delta say of a file that they cannot read, and what Java says of a cause: the first one comes last.
+_UNREADABLE: Final = re.compile(
+    r"\[(?:FAILED_READ_FILE|DELTA_(?:STATE_RECOVER_ERROR|TRUNCATED_TRANSACTION_LOG|LOG_FILE_NOT_FOUND|FILE_NOT_FOUND))"
+    r"[A-Z_.]*\] (.*?) *(?:SQLSTATE: \w+)?$",
+    re.MULTILINE,
+)
+_CAUSE: Final = re.compile(r"^Caused by: (?:[\w.$]+\.)?(.*)$", re.MULTILINE)
 _FULL: Final = "No space left on device"  # also in the errors of Java
 
 
@@ -94,9 +102,13 @@ class Secrets:
             return LocationNotWritable(
                 self.redact(place), hint="free some space, choose another place, or correct its permissions"
             )
-        lines = self.redact(str(error)).strip().splitlines()
-        first = f": {lines[0]}" if lines else ""
-        message = f"unexpected {type(error).__name__}{first}"[:500]
+        text = self.redact(_of_java(str(error).strip()))
+        first, causes = text.partition("\n")[0], _CAUSE.findall(text)[-1:]
+        unreadable = _UNREADABLE.search(text)
+        if unreadable is not None:
+            return TableUnreadable("\n".join(one[:500] for one in (unreadable[1], *causes)))
+        named = f"unexpected {type(error).__name__}" + (f": {first}" if first else "")
+        message = "\n".join(one[:500] for one in (named, *causes))
         return LakestreamsError(message, hint=f"please report this with the log file {log}" if log else None)
 
     def redact_error(self, error: LakestreamsError) -> None:
@@ -124,6 +136,11 @@ def _written(path: Path, text: str) -> Path:
     with path.open("a", encoding="utf-8") as file:
         file.write(text)
     return path
+
+
+def _of_java(text: str) -> str:
+    """What an error says; of one of Java without the number of the object that was called."""
+    return re.sub(r"\AAn error occurred while calling [^\n]*\n: ", "", text)
 
 
 def _unusable(error: Exception) -> str | None:
