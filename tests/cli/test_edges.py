@@ -193,6 +193,14 @@ def test_a_folder_is_watched_wherever_it_lies(tmp_path: Path) -> None:
     assert list(watch._times([conf])) == [conf / "p.yml"]
 
 
+def test_a_place_without_a_file_is_watched_with_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(_seconds: float) -> NoReturn:
+        raise KeyboardInterrupt
+
+    assert watch.run(Screen(), [tmp_path], None, interrupted) == 0
+    assert "waiting for changes; Ctrl-C ends" in capsys.readouterr().out
+
+
 # --- arguments -------------------------------------------------------------------------------------------------------
 
 

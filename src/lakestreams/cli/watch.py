@@ -50,13 +50,13 @@ def run(
     if absent or not watched:
         what = f"there is no file or folder {absent[0]}" if absent else "there is no folder conf or tests here"
         raise ConfigUnreadable(what, hint="name files and folders: lakestreams watch my/conf my/tests")
-    seen: Times = {}
+    seen: Times | None = None  # so that a place without a file is looked at once, too
     try:
         while True:
             now = _times(watched)
             if now != seen:
-                changed = [path for path in now if seen.get(path) != now[path]]
-                _look(screen, changed if seen else [], now, watched, name, cases)
+                changed = [path for path in now if seen and seen.get(path) != now[path]]
+                _look(screen, changed, now, watched, name, cases)
                 seen = now
             wait(_POLL_S)
     except KeyboardInterrupt:
