@@ -164,6 +164,7 @@ def test_an_interval_that_is_no_duration(conf):
     result = runner.invoke(app, ["run", str(conf / "enrichment.yml"), "--interval", "fast"])
     assert result.exit_code == 1
     assert "LS107" in result.stderr
+    assert "timedelta" not in result.stderr, "an option is not written in Python"
 
 
 def test_the_same_pipeline_twice_is_refused(conf):

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from lakestreams.errors import InvalidDuration
 from lakestreams.run.options import (
     Accepted,
     FileOptions,
@@ -223,4 +224,8 @@ def ms_of(text: str | None, option: str) -> int | None:
     Raises:
         InvalidDuration: naming the option.
     """
-    return None if text is None else to_ms(text, option)
+    try:
+        return None if text is None else to_ms(text, option)
+    except InvalidDuration as error:
+        error.speak_yaml()  # an option is written as in a file, not as in Python
+        raise
