@@ -178,6 +178,10 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     errors.LedgerLost(
         "epoch 7 of page_views has written to bronze.page_views__PageViews, but the ledger knows no epoch of it"
     ),
+    errors.TableUnreadable(
+        "Encountered error while reading file file:/lake/silver/page_views/_delta_log/00000000000000000012.json\n"
+        "JsonParseException: Unexpected end-of-input in VALUE_STRING"
+    ),
     errors.JavaMissing("JAVA_HOME is not set and there is no java on PATH"),
     errors.JavaTooOld("java is version 11; Spark 4 and the broker need 17 or newer"),
     errors.JarsUnresolved("the Spark 4.2.0 connectors jars could not be resolved:\nconnection timed out"),

@@ -139,9 +139,7 @@ def test_errors_and_differences_are_clean_without_a_screen(
 
 # What writes past the screen, each with its text made visible or the project's own.
 WRITERS = {
-    "cli/app.py",
     "cli/plain.py",
-    "cli/quarantine.py",
     "cli/screen.py",
     "cli/start.py",
     "cli/version.py",

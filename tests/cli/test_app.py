@@ -164,6 +164,7 @@ def test_an_interval_that_is_no_duration(conf):
     result = runner.invoke(app, ["run", str(conf / "enrichment.yml"), "--interval", "fast"])
     assert result.exit_code == 1
     assert "LS107" in result.stderr
+    assert "timedelta" not in result.stderr, "an option is not written in Python"
 
 
 def test_the_same_pipeline_twice_is_refused(conf):
@@ -508,12 +509,10 @@ def test_show_says_what_cannot_be_shown_before_spark_starts(tmp_path, arguments,
     [("/a", "2023-11-14T22:22:20.000Z (1700000540000)", False), ("/a" * 30, "2023-11-14T22:22:20.000Z", True)],
 )
 def test_show_fits_80_columns_with_times_in_words_and_nothing_that_a_terminal_obeys(monkeypatch, page, moment, noted):
-    from pyspark.sql import Row
-
     monkeypatch.setenv("COLUMNS", "80")
     screen = Screen()
     with screen.console.capture() as shown:
-        row = Row(user="al\x1b[2Jice", page=page, seen=None, event_time_ms=1_700_000_540_000, _lineage=Row(cycle=1))
+        row = {"user": "al\x1b[2Jice", "page": page, "seen": None, "event_time_ms": 1_700_000_540_000, "_lineage": {}}
         show._show(screen, "silver.page_views", [row], more=True)
     text = shown.get()
     assert "\x1b[2J" not in text

@@ -70,6 +70,8 @@ def test_a_line_is_a_record(line, key, value, at_ms):
         ('{"value": {"$int": 1.7}}', "1.7 is no whole number of 4 bytes"),
         ('{"value": {"$long": true}}', "True is no whole number of 8 bytes"),
         ('{"value": {"$base64": "?"}}', "is not base64"),
+        ('{"value": 1, "at": 9223372036854775808}', "a record can hold 9223372036854775807 ms at most"),
+        ('{"value": ' + "[" * 100_000 + "]" * 100_000 + "}", "the line nests too deep"),
     ],
 )
 def test_what_is_no_record_is_told_with_its_line(line, said):
@@ -77,6 +79,30 @@ def test_what_is_no_record_is_told_with_its_line(line, said):
         list(parsed(['{"value": 1}', line], "views.jsonl"))
     assert said in refused.value.message
     assert refused.value.where == "views.jsonl:2"
+
+
+def test_a_record_whose_time_is_in_no_calendar_is_shown():
+    """Such as one in microseconds by mistake."""
+
+    class Stored:
+        """What a consumer gives."""
+
+        def timestamp(self):
+            return 1, 1_769_860_800_000_000
+
+        def __getattr__(self, _name):
+            return lambda: None
+
+    line = local_topics.shown(Stored())
+    assert (line["at"], line["at_ms"]) == ("1769860800000000", 1_769_860_800_000_000)
+    (again,) = parsed([json.dumps(line | {"partition": 0})], "f")
+    assert again.timestamp_ms == 1_769_860_800_000_000
+
+
+@pytest.mark.parametrize("servers", ["", "localhost", "http://localhost:9092"])
+def test_an_address_that_is_none_is_refused(servers):
+    result = runner.invoke(app, ["local", "topic", "--bootstrap-servers", servers])
+    assert (result.exit_code, result.stderr.split()[0]) == (1, "LS205")
 
 
 def test_records_that_were_not_delivered_in_time_are_told(monkeypatch):
@@ -140,6 +166,16 @@ def test_a_broker_at_another_port_and_a_port_that_is_taken_are_told_with_what_to
     monkeypatch.setattr(user_broker, "up", taken)
     result = runner.invoke(app, ["local", "up"])
     assert (result.exit_code, "--port 9192; --port 0 takes any" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["--keep"], "and its data go when it ends"), (["--data-dir", "elsewhere"], "on the data in /d")],
+)
+def test_what_a_broker_that_runs_already_does_not_do_is_told(monkeypatch, arguments, said):
+    monkeypatch.setattr(user_broker, "up", lambda *_, **__: running_at(9092))
+    result = runner.invoke(app, ["local", "up", *arguments])
+    assert (result.exit_code, f"a broker runs already, {said}" in result.stderr) == (1, True), result.output
 
 
 @pytest.mark.parametrize("arguments", [["topic"], ["produce", "t"], ["consume", "t"]])

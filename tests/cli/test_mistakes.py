@@ -312,6 +312,8 @@ def test_a_python_topology_is_found_beside_its_file(beside):
         ),
         (MODULE.replace("def build(", "def buld("), r"has no function 'build'\n  Fix: did you mean \w+:buld\?"),
         ("import no_such_package\n", r"ModuleNotFoundError: No module named 'no_such_package' \(\w+\.py:1\)"),
+        (MODULE + "raise SystemExit(0)\n", r"cannot be imported: SystemExit: 0 \(\w+\.py:6\)"),
+        (MODULE.replace("views.to_delta", "raise SystemExit(0)  # "), r"raised SystemExit: 0 \(\w+\.py:5\)"),
         ("def build(:\n", r"cannot be imported: SyntaxError: .*\(\w+\.py, line 1\)"),
     ],
 )

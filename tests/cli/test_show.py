@@ -25,6 +25,10 @@ def root(spark, tmp_path_factory):
     for rows in ([("alice", "/a", 1_700_000_000_001)], [("bo\x1b[2Jb", None, 1_700_000_000_003), ("carol", "/c", 2)]):
         frame = spark.createDataFrame(rows, columns)
         frame.write.format("delta").mode("append").save(str(folder / "silver" / "views"))
+    odd = (
+        "select binary('al') as key, unhex('ff') as value, double('NaN') as share, timestamp'2026-01-01 00:00:00' as at"
+    )
+    spark.sql(odd).write.format("delta").save(str(folder / "silver" / "odd"))
     return str(folder)
 
 
@@ -53,6 +57,24 @@ def test_rows_are_limited_chosen_and_of_a_version(root):
     assert users(root, "--as-of", "0") == (["alice"], False)
     written = datetime.fromtimestamp(next(Path(root).glob("silver/views/_delta_log/*0.json")).stat().st_mtime, UTC)
     assert users(root, "--as-of", (written + timedelta(milliseconds=1)).isoformat()) == (["alice"], False)
+
+
+def test_a_ledger_that_is_none_is_told(spark, tmp_path):
+    """Somebody else's table of that name, or a damaged one."""
+    spark.range(1).write.format("delta").save(str(tmp_path / "_lakestreams" / "ledger"))
+    (tmp_path / "sources.yml").write_text(SOURCES)
+    (tmp_path / "p.yml").write_text(PIPELINE)
+    for arguments in (["status"], ["verify", str(tmp_path / "p.yml")]):
+        result = runner.invoke(app, [*arguments, "--root", str(tmp_path)])
+        assert (result.exit_code, result.stderr[:5]) == (1, "LS506"), result.stderr
+        assert "_lakestreams.ledger is no ledger" in result.stderr
+
+
+def test_bytes_times_and_numbers_that_json_lacks_are_readable(root):
+    result = runner.invoke(app, ["show", "odd", "--root", root, "--json", "--limit", "99999999999"])
+    assert json.loads(result.stdout)["rows"] == [
+        {"key": "al", "value": {"$base64": "/w=="}, "share": "NaN", "at": "2026-01-01T00:00:00Z"}
+    ]
 
 
 @pytest.mark.parametrize(

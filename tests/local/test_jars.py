@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
@@ -206,3 +207,16 @@ def test_early_access_java_is_recent_enough(tmp_path, monkeypatch):
     fake_java(tmp_path, 'openjdk version "25-ea" 2025-09-16')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert java.find_java() == tmp_path / "bin" / "java"
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("C", "C.UTF-8"), ("POSIX", "C.UTF-8"), ("de_DE.UTF-8", "de_DE.UTF-8"), (None, None)]
+)
+def test_java_names_files_as_python_does(monkeypatch, said, meant):
+    """With `LC_ALL=C` it refused each lake with an umlaut in its path."""
+    monkeypatch.delenv("LC_ALL", raising=False)
+    if said is not None:
+        monkeypatch.setenv("LC_ALL", said)
+    java.use_utf8_names()
+    assert os.environ.get("LC_ALL") == meant
+    monkeypatch.delenv("LC_ALL", raising=False)

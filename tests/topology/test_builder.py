@@ -19,6 +19,7 @@ from lakestreams.errors import (
     TopologyInvalid,
     UnknownColumn,
     UnnamedNode,
+    WrongKind,
     unfold,
 )
 from lakestreams.topology.durations import retention_ms, to_ms
@@ -156,11 +157,11 @@ def test_streams_of_two_builders_do_not_join() -> None:
 def test_the_other_side_is_a_handle(verb: str) -> None:
     builder = StreamsBuilder("p")
     views = builder.stream("PageViews", key=KEY, value=VIEW)
-    with pytest.raises(TypeError, match=rf"PageViews.{verb}\(\) takes a KStream.*, not str"):
+    with pytest.raises(WrongKind, match=rf"PageViews.{verb}\(\) takes a KStream.*, not str"):
         getattr(views, verb)("UserProfiles")
     users = builder.table("UserProfiles", key=KEY, value=USER)
     if verb != "merge":
-        with pytest.raises(TypeError, match=rf"UserProfiles.{verb}\(\) takes a KTable, not NoneType"):
+        with pytest.raises(WrongKind, match=rf"UserProfiles.{verb}\(\) takes a KTable, not NoneType"):
             getattr(users, verb)(None)
 
 

@@ -78,7 +78,7 @@ def test_bad_names_actions_and_conditions_are_refused_at_once(
 
 
 def test_holds_takes_invariants_only() -> None:
-    with pytest.raises(TypeError, match="takes invariants, not str"):
+    with pytest.raises(InvalidOption, match="takes invariants, not 'fan_out'"):
         Parts().windowed.holds("fan_out")  # type: ignore[arg-type]
 
 

@@ -232,7 +232,7 @@ LIE_AS_SOURCES_DO: dict[str, tuple[Callable[[StreamsBuilder, Any], Any], bool]] 
     "filtered, with other values": (lambda _, stream: stream.filter(lambda row: row.page > "a").map_values(lambda row: {"page": row.page}), True),
     "merged": (lambda builder, stream: stream.merge(builder.stream("c", key=KEY, value=VIEW)), True),
     "merged with itself": (lambda _, stream: stream.merge(stream.filter(lambda row: row.page > "a")), False),
-    "by a new key": (lambda _, stream: stream.select_key({"user": "page"}), False),
+    "by a new key": (lambda _, stream: stream.select_key(lambda row: {"user": row.page}), False),
     "repartitioned": (lambda _, stream: stream.repartition(4), False),
     "several values": (lambda _, stream: stream.flat_map_values(lambda row: [{"page": row.page}]), False),
     "joined with a table": (

@@ -18,7 +18,7 @@ def topology_of(how: str, *, rekeyed: bool) -> Topology:
     builder = StreamsBuilder("orders")
     orders = builder.stream("Orders", key=Text("order"), value=Json("customer string"))
     customers = builder.table("Customers", key=Text("customer"), value=Json("name string"))
-    side = orders.select_key({"customer": "customer"}, name="by_customer") if rekeyed else orders
+    side = orders.select_key("customer", name="by_customer") if rekeyed else orders
     getattr(side, how)(customers, wait="10 ms", name="named").to_delta("silver.named")
     return builder.build()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from lakestreams.api.kafka_names import unknown_method
 from lakestreams.api.streams import KStream
 from lakestreams.api.tables import GlobalKTable, KTable
-from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
+from lakestreams.errors import InvalidFormat, InvalidName, InvalidOption, TopologyInvalid
 from lakestreams.errors.phrases import Option, OptionValue, Phrase
 from lakestreams.errors.places import NodePlace
 from lakestreams.formats.base import Format
@@ -24,15 +24,21 @@ from lakestreams.topology.topology import Topology
 if TYPE_CHECKING:
     from lakestreams.topology.node import Node
 
+_TEXTS: Final = ("topic", "delta", "bronze", "name")  # options of nodes that are texts
+
 
 class StreamsBuilder:
     """Collects sources, steps and outputs of one pipeline.
 
     Args:
         name: the pipeline's name; it names its tables and its place in the ledger.
+
+    Raises:
+        InvalidName: if the name is no text.
     """
 
     def __init__(self, name: str) -> None:
+        _require_text("name", name)
         self._name = name
         self._nodes: list[Node] = []
         self._rules: list[Rule] = []
@@ -164,7 +170,13 @@ class StreamsBuilder:
         return GlobalKTable(self, self.add(replace(source, changes=changes, bronze=bronze)))
 
     def add(self, node: Node) -> Node:
-        """Takes a node into the topology; the handles call this."""
+        """Takes a node into the topology; the handles call this.
+
+        Raises:
+            InvalidName: if its name, topic or table is no text.
+        """
+        for option in _TEXTS:
+            _require_text(option, getattr(node, option, None), node.where)
         self._nodes.append(node)
         return node
 
@@ -224,9 +236,16 @@ class StreamsBuilder:
         )
 
 
+def _require_text(option: str, value: object, where: str | None = None) -> None:
+    """Refuses another thing than a text; users without a type checker pass anything. `build()` reports names that lack."""
+    if value is not None and not isinstance(value, str):
+        hint = "write it as a text; of a path give str(path)"
+        raise InvalidName(Phrase(OptionValue(option, value), " is no text"), hint=hint, where=where)
+
+
 def _format(side: str, value: object, where: str) -> Format:
     """The format of a topic's bytes; users without a type checker pass anything."""
-    if not isinstance(value, Format) or isinstance(value, TableColumns):
+    if not isinstance(value, Format) or isinstance(value, TableColumns | type):
         msg = Phrase(OptionValue(side, value), " is not a format")
         raise InvalidFormat(msg, hint='such as Text("user") or Json("ms int, page string")', where=where)
     return value

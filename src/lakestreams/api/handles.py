@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from lakestreams.api.joining import takes
+from lakestreams.api.joining import require_one_argument
 from lakestreams.api.kafka_names import unknown_method
-from lakestreams.errors import InvalidOption, MixedBuilders
+from lakestreams.errors import InvalidOption, MixedBuilders, WrongKind
+from lakestreams.errors.phrases import OptionValue, Phrase
+from lakestreams.errors.places import NodePlace
 from lakestreams.topology.expectations import Invariant, Rule, RuleAction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from lakestreams.api.builder import StreamsBuilder
     from lakestreams.topology.kinds import Predicate
@@ -21,6 +24,8 @@ class Handle:
     """A node together with the builder that collects it."""
 
     __slots__ = ("_builder", "_node")
+
+    _has_rows: ClassVar[bool] = False  # of an output, or of groups, nothing can be made by a join
 
     def __init__(self, builder: StreamsBuilder, node: Node) -> None:
         self._builder = builder
@@ -92,16 +97,24 @@ class Handle:
 
         Args:
             *invariants: of the kinds in `lakestreams.invariants`; each says which datasets it fits.
+
+        Raises:
+            InvalidOption: if something is no invariant.
         """
         for one in invariants:
             given: object = one  # users without a type checker pass anything
             if not isinstance(given, Invariant):
-                msg = f"{self.name}.holds() takes invariants, not {type(given).__name__}"
-                raise TypeError(msg)
+                msg = f"{self.name}.holds() takes invariants, not {given!r}"
+                hint = "such as invariants.FanOut(at_most=3); a condition of each row is expect(name, condition)"
+                raise InvalidOption(msg, hint=hint, where=self._node.where)
             self._builder.expect(self._node, one)
         return self
 
-    def _expect(self, conditions: Mapping[str, str | Predicate], action: RuleAction) -> Self:
+    def _expect(self, conditions: object, action: RuleAction) -> Self:
+        if not isinstance(conditions, Mapping):  # users without a type checker pass anything
+            hint = 'such as {"positive": "amount > 0"}; a single one is expect(name, condition)'
+            message = f"{conditions!r} is no mapping of names to conditions"
+            raise InvalidOption(message, hint=hint, where=self._node.where)
         for name, condition in conditions.items():
             self._builder.expect(self._node, Rule(self.name, name, condition, action))
         return self
@@ -110,13 +123,13 @@ class Handle:
         """The node of the other handle that a step is given.
 
         Raises:
-            TypeError: if it is no handle at all.
+            WrongKind: if it is no stream and no table.
             MixedBuilders: if another builder collects it.
         """
-        if not isinstance(other, Handle):
-            msg = f"{self.name}.{verb}() takes {takes}, not {type(other).__name__}"
-            raise TypeError(msg)
-        if other._builder is not self._builder:  # noqa: SLF001 - the same class family
+        if not isinstance(other, Handle) or not other._has_rows:  # noqa: SLF001 - the same class family
+            msg = f"{self.name}.{verb}() takes {takes}, not {_called(other)}"
+            raise WrongKind(msg, hint=_instead_of(other), where=NodePlace(verb, self.name))
+        if other._builder is not self._builder:  # noqa: SLF001 - as above
             msg = f"{self.name} and {other.name} belong to different builders"
             raise MixedBuilders(msg)
         return other.node
@@ -141,11 +154,33 @@ def require_function(function: object, where: str) -> None:
         message = f"{function!r} is not a function"
         hint = 'give a function of the record\'s fields, such as lambda row: row.page != "/b"; in YAML files steps take SQL'
         raise InvalidOption(message, hint=hint, where=where)
-    if not takes(function, 1):
-        message = "the function cannot be called with one argument, the record's fields"
-        raise InvalidOption(message, hint="write lambda row: ...; the key's columns are fields, too", where=where)
+    require_one_argument(function, where)
 
 
-def columns_of(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Names of columns: several, or one alone, whose letters are no names."""
-    return (names,) if isinstance(names, str) else tuple(names)
+def columns_of(option: str, names: str | Iterable[str], table: str) -> tuple[str, ...]:
+    """Names of columns of an output: several, or one alone, whose letters are no names.
+
+    Raises:
+        InvalidOption: if what is given has none.
+    """
+    try:
+        return (names,) if isinstance(names, str) else tuple(names)
+    except TypeError:  # users without a type checker pass anything
+        message = Phrase(OptionValue(option, names), " names no columns")
+        where = NodePlace("to_delta", table)
+        raise InvalidOption(message, hint='such as ["user"], or leave it out', where=where) from None
+
+
+def _called(other: object) -> str:
+    """What was given in the place of a stream or table, as a message names it."""
+    if isinstance(other, Handle):
+        return f"the {type(other).__name__} of {other.name}"
+    return type(other).__name__
+
+
+def _instead_of(other: object) -> str:
+    if isinstance(other, Output):
+        return "nothing follows an output: join the stream or table that it writes"
+    if isinstance(other, Handle):
+        return "make a table of the groups first: count(), reduce(...) or aggregate(...)"
+    return "give what stream(...), table(...) or a step has returned"

@@ -115,11 +115,22 @@ _BOTH = Phrase.listed(["before", "after"], " and ")  # the two bounds that `with
 _NEAR = 0.75  # how alike a misspelt option is: `withn` is, `wait` is not
 
 
-def key_mapper(on: On) -> Mapper:
-    """A function that makes a key: the one given, or the columns of the names given."""
-    if isinstance(on, str):
-        return ByName((on,))
-    return on if callable(on) else ByName(tuple(on))
+def key_mapper(on: On, where: NodePlace) -> Mapper:
+    """A function that makes a key: the one given, or the columns of the names given.
+
+    Raises:
+        InvalidOption: if it is neither.
+    """
+    given: Any = on  # users without a type checker pass anything
+    if callable(given):
+        require_one_argument(given, where)
+        made: Mapper = given
+        return made
+    names = _names(given)
+    if not names:
+        hint = "give a column's name, several, or a function from the fields to a dict of name to Column"
+        raise InvalidOption(f"{given!r} names no columns and is not a function", hint=hint, where=where)
+    return ByName(names)
 
 
 def options_of(shape: type[Join], how: OuterJoinKind) -> tuple[str, ...]:
@@ -176,6 +187,24 @@ def takes(function: Callable[..., object], count: int) -> bool:
     except ValueError:  # some built-in functions
         return True
     return True
+
+
+def require_one_argument(function: Callable[..., object], where: str) -> None:
+    """Refuses a function that cannot be called with a record's fields.
+
+    Raises:
+        InvalidOption: then.
+    """
+    if not takes(function, 1):
+        msg = "the function cannot be called with one argument, the record's fields"
+        raise InvalidOption(msg, hint="write lambda row: ...; the key's columns are fields, too", where=where)
+
+
+def _names(on: object) -> tuple[str, ...]:
+    """Names of columns, one or several; none if it is something else."""
+    names = (on,) if isinstance(on, str) else on
+    is_names = isinstance(names, Sequence) and all(isinstance(name, str) and name for name in names)
+    return tuple(names) if is_names else ()  # type: ignore[arg-type]  # texts, as was just seen
 
 
 def refuse_unnamed(unnamed: Sequence[object], where: NodePlace) -> None:
@@ -277,12 +306,13 @@ def _mapper(options: Mapping[str, Any], option: str, shape: type[Join], where: s
     if on is None:
         raise InvalidOption(Phrase(f"a {shape.shape} join needs ", Option(option)), hint=hint, where=where)
     if callable(on):
+        require_one_argument(on, where)
         return on if isinstance(on, ByName) else ForeignKey(on)
-    names = (on,) if isinstance(on, str) else on
-    if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) and name for name in names):
+    names = _names(on)
+    if not names:
         msg = Phrase(OptionValue(option, on), " names no columns and is not a function")
         raise InvalidOption(msg, hint=hint, where=where)
-    return ByName(tuple(names))
+    return ByName(names)
 
 
 def _article(word: str) -> str:

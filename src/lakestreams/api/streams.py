@@ -50,6 +50,8 @@ class KStream(Handle):
 
     __slots__ = ()
 
+    _has_rows = True
+
     # --- one input ---------------------------------------------------------------------------------------------------
 
     def map_values(self, mapper: Mapper, *, name: str | None = None) -> KStream:
@@ -83,7 +85,8 @@ class KStream(Handle):
             mapper: from the record's fields to a dict of key column name to Column; or a column's name, or several.
             name: of the step; by default `<input>_select_key`.
         """
-        return self._add(SelectKey(self._named(name, "select_key"), self._node, key_mapper(mapper)))
+        step = self._named(name, "select_key")
+        return self._add(SelectKey(step, self._node, key_mapper(mapper, NodePlace("select_key", step))))
 
     def map(self, mapper: PairMapper, *, name: str | None = None) -> KStream:
         """A stream with another key and another value; re-keyed as by `select_key`.
@@ -146,7 +149,9 @@ class KStream(Handle):
             mapper: as for `select_key`.
             name: of the step that sets the key; by default `<input>_group_by`.
         """
-        return self._add(SelectKey(self._named(name, "group_by"), self._node, key_mapper(mapper))).group_by_key()
+        step = self._named(name, "group_by")
+        keyed = self._add(SelectKey(step, self._node, key_mapper(mapper, NodePlace("group_by", step))))
+        return keyed.group_by_key()
 
     def to_table(self, *, name: str | None = None) -> KTable:
         """The stream read as a table: each record is its key's new row, a null value deletes it.
@@ -309,10 +314,8 @@ class KStream(Handle):
             cluster_by: columns for liquid clustering.
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
         """
-        return Output(
-            self._builder,
-            self._builder.add(DeltaSink(table, self._node, columns_of(cluster_by), columns_of(partition_by), mode)),
-        )
+        layout = columns_of("cluster_by", cluster_by, table), columns_of("partition_by", partition_by, table)
+        return Output(self._builder, self._builder.add(DeltaSink(table, self._node, layout[0], layout[1], mode)))
 
     def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> Output:
         """Writes the stream to a Kafka topic, at least once.

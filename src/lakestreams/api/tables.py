@@ -40,6 +40,8 @@ class _Table(Handle):
 
     __slots__ = ()
 
+    _has_rows = True
+
     def map_values(self, mapper: Mapper, *, name: str | None = None) -> Self:
         """A table whose rows' values are the mapper's columns.
 
@@ -117,7 +119,8 @@ class KTable(_Table):
         """
         from lakestreams.api.grouped import KGroupedTable  # noqa: PLC0415 - aggregates of groups are tables again
 
-        made: Any = mapper if callable(mapper) else key_mapper(mapper)
+        given: Any = mapper  # a function may give the value to aggregate, too
+        made: Any = key_mapper(given, NodePlace("group_by", self.name))
         return KGroupedTable(self._builder, self._node, group=made)
 
     def suppress(
@@ -231,7 +234,8 @@ class KTable(_Table):
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
             change_feed: whether Delta keeps a change data feed of the table.
         """
-        node = DeltaSink(table, self._node, columns_of(cluster_by), columns_of(partition_by), mode, change_feed)
+        layout = columns_of("cluster_by", cluster_by, table), columns_of("partition_by", partition_by, table)
+        node = DeltaSink(table, self._node, layout[0], layout[1], mode, change_feed)
         return Output(self._builder, self._builder.add(node))
 
     def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> Output:

@@ -7,7 +7,6 @@ read. Nothing heavy is imported before a command needs it.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -342,7 +341,7 @@ def init(
     """
     from lakestreams.cli import init  # noqa: PLC0415
 
-    if init.is_pipeline(folder, pipeline, python=python):
+    if init.is_pipeline(folder, pipeline, wanted, python=python):
         return init.add_pipeline(screen, pipeline or "", python=python)
     return init.run(screen, Path(folder), wanted)
 
@@ -367,7 +366,7 @@ def dbx(
 @app.command()
 @command
 def schema(
-    _screen: Screen,  # it is JSON either way
+    screen: Screen,
     file: Annotated[Literal["pipeline", "sources", "cases"], typer.Argument(help="Which file's schema.")] = "pipeline",
 ) -> int:
     """Prints the JSON Schema of a configuration file, for editors.
@@ -376,7 +375,7 @@ def schema(
     """
     from lakestreams.config.schema import schema_text  # noqa: PLC0415
 
-    sys.stdout.write(schema_text(file))
+    screen.out(schema_text(file))  # JSON either way
     return 0
 
 

@@ -37,12 +37,28 @@ ELSEWHERE: Final = {
     **dict.fromkeys(("down", "up"), "lakestreams local up, lakestreams local down"),
     **dict.fromkeys(("consume", "produce", "topic"), "lakestreams local topic | produce | consume"),
     **dict.fromkeys(("discard", "replay"), "lakestreams quarantine replay | discard FILE"),
+    **dict.fromkeys(
+        ("list", "ls", "tables"), "lakestreams show lists tables, lakestreams status --root FOLDER pipelines"
+    ),
+    "help": "lakestreams --help, or of one command: lakestreams show --help",
 }
 """Commands of other tools, and what they are here."""
 
 
 class Commands(TyperGroup):
     """Commands; of another tool's it says what it is here."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As Typer does it, but an option in front of its command is answered with where it stands."""
+        try:
+            return super().parse_args(ctx, list(args))
+        except Exception as error:  # Typer's own class of it has another place in each version
+            named = next((one for one in args if self.get_command(ctx, one) is not None), None)
+            option = getattr(error, "option_name", None)
+            if type(error).__name__ != "NoSuchOption" or named is None:
+                raise
+            msg = f"{option} is no option of lakestreams itself. Options of a command follow it: lakestreams {named} {option}"
+            return list(ctx.fail(msg))  # it raises
 
     def resolve_command(
         self, ctx: Any, args: list[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from uuid import uuid4
 
 import typer
@@ -15,7 +16,7 @@ from lakestreams.deploy.template import FIRST_STEPS, JOBS, Project, init
 from lakestreams.run import failure
 
 
-def is_pipeline(folder: str, pipeline: str | None, *, python: bool) -> bool:
+def is_pipeline(folder: str, pipeline: str | None, wanted: NewBundle, *, python: bool) -> bool:
     """Whether the arguments ask for a further pipeline, not for a bundle.
 
     Raises:
@@ -24,6 +25,9 @@ def is_pipeline(folder: str, pipeline: str | None, *, python: bool) -> bool:
     if folder == "pipeline":
         if pipeline is None:
             msg = "init pipeline needs a name; a bundle of that name is made by: init ./pipeline"
+            raise typer.BadParameter(msg)
+        if wanted != NewBundle():
+            msg = "init pipeline takes --python alone; --job, --wheel, --host, --cloud and --dbx are for a new bundle"
             raise typer.BadParameter(msg)
         return True
     if pipeline is not None or python:
@@ -35,7 +39,7 @@ def is_pipeline(folder: str, pipeline: str | None, *, python: bool) -> bool:
 def run(screen: Screen, folder: Path, wanted: NewBundle) -> int:
     """Writes the project and says how it goes on; returns the exit code."""
     name, own, wheel = folder.resolve().name, str(uuid4()), wanted.wheel
-    jobs = tuple(wanted.job or JOBS)
+    jobs = tuple(dict.fromkeys(wanted.job or JOBS))
     project = Project(name, jobs=jobs, dbx=wanted.for_dbx, host=wanted.host, cloud=wanted.cloud, uuid=own)
     files = init(folder, project, wheel)
     for file in files:
@@ -43,7 +47,7 @@ def run(screen: Screen, folder: Path, wanted: NewBundle) -> int:
     screen.say(Text.assemble(("written", "bold green"), f"  {len(files)} files in {folder}"))
     if wheel is None:
         screen.say(f"  the jobs run wheels/{project.wheel_name}; put it there")
-    for step in (f"cd {folder}", *FIRST_STEPS):
+    for step in (f"cd {quote(str(folder))}", *FIRST_STEPS):
         screen.say(f"  {step}")
     screen.result({"ok": True, "folder": str(folder), "files": [file.relative_to(folder).as_posix() for file in files]})
     return failure.OK

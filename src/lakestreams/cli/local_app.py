@@ -50,9 +50,13 @@ def up(
             error.message, hint="choose another port, such as --port 9192; --port 0 takes any free one"
         ) from None
     runs_at = int(broker.bootstrap_servers.rpartition(":")[2])
-    if port and port != runs_at:
-        msg = f"a broker runs already, at {broker.bootstrap_servers}"
-        raise InvalidOption(msg, hint=f"stop it first: lakestreams local down; then lakestreams local up --port {port}")
+    others = [f"at {broker.bootstrap_servers}"] if port and port != runs_at else []
+    others += [f"on the data in {broker.data_dir}"] if data_dir and str(data_dir.resolve()) != broker.data_dir else []
+    others += ["and its data go when it ends"] if keep and not broker.kept else []
+    if others:
+        wanted_port = f" --port {port}" if port else ""
+        hint = f"stop it first: lakestreams local down; then lakestreams local up{wanted_port}"
+        raise InvalidOption(f"a broker runs already, {', '.join(others)}", hint=hint)
     screen.say(f"broker at {broker.bootstrap_servers} (log {broker.log})")
     if runs_at != PORT:
         screen.say(f"  export KAFKA_BOOTSTRAP={broker.bootstrap_servers}")
@@ -137,7 +141,7 @@ def produce(
     from lakestreams.local.topics import parsed  # noqa: PLC0415 - needs confluent-kafka, whose lack is reported above
 
     try:
-        lines = sys.stdin.read() if file is None else file.read_text(encoding="utf-8")
+        lines = (sys.stdin.buffer.read() if file is None else file.read_bytes()).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigUnreadable(f"{file or 'standard input'} cannot be read: {error}") from None
     written = topics.produce(topic, list(parsed(lines.splitlines(), "stdin" if file is None else str(file))))
@@ -163,7 +167,8 @@ def consume(
     records = []
     with contextlib.suppress(KeyboardInterrupt):  # how following ends
         for record in topics.consume(topic, limit=limit, follow=follow):
-            screen.line(record)
+            if not screen.line(record):
+                break  # nobody reads any more
             if screen.as_json:
                 records.append(record)
     screen.result({"topic": topic, "records": records})
@@ -173,10 +178,13 @@ def consume(
 def _topics(servers: str | None) -> Topics:
     """The topics of a broker, by default of the one that `up` started."""
     from lakestreams.errors import BrokerUnreachable  # noqa: PLC0415 - not for --help
+    from lakestreams.kafka.options import KafkaOptions  # noqa: PLC0415 - as above
     from lakestreams.local import user_broker  # noqa: PLC0415 - needs confluent-kafka
     from lakestreams.local.topics import Topics  # noqa: PLC0415 - as above
 
     broker = user_broker.info() if servers is None else None
     if servers is None and broker is None:
         raise BrokerUnreachable("no local broker runs", hint="start one: lakestreams local up")
+    if servers is not None:
+        KafkaOptions(servers)  # refuses what is no address
     return Topics(servers or (broker.bootstrap_servers if broker else ""))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from lakestreams.errors import InvalidDuration
 from lakestreams.run.options import (
     Accepted,
     FileOptions,
@@ -109,6 +111,12 @@ class CheckOptions:
     newest: Annotated[int, typer.Option(min=1, help="With --data: so many records of each topic, the newest.")] = (
         200_000
     )
+
+    def __post_init__(self) -> None:
+        """Refuses a rate that nothing can be counted with: Typer takes `inf` and `nan`."""
+        if not math.isfinite(self.records_per_second):
+            msg = f"--records-per-second {self.records_per_second} is no rate"
+            raise typer.BadParameter(msg)
 
 
 @dataclass(frozen=True)
@@ -216,4 +224,8 @@ def ms_of(text: str | None, option: str) -> int | None:
     Raises:
         InvalidDuration: naming the option.
     """
-    return None if text is None else to_ms(text, option)
+    try:
+        return None if text is None else to_ms(text, option)
+    except InvalidDuration as error:
+        error.speak_yaml()  # an option is written as in a file, not as in Python
+        raise

@@ -49,13 +49,14 @@ class QuarantineAtHand:
 
 def _open(screen: Screen, options: PipelineOptions, wanted: Wanted) -> QuarantineAtHand:
     lake, (pipeline,) = open_lake(options.lake), load(options.files, screen.secrets)
+    filters = wanted.filters(pipeline.topology)  # before a session is started: it may refuse an option
     with screen.working("starting Spark"):
         spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
     from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - needs pyspark
 
     ledger = Ledger(lake.naming(pipeline.topology), pipeline.topology.name)
     ledger.require_run(spark, NotInQuarantine)
-    return QuarantineAtHand(spark, ledger, pipeline.topology, pipeline.registry, wanted.filters(pipeline.topology))
+    return QuarantineAtHand(spark, ledger, pipeline.topology, pipeline.registry, filters)
 
 
 # --- list ------------------------------------------------------------------------------------------------------------
@@ -102,6 +103,8 @@ def _line(row: Mapping[str, Any]) -> list[object]:
 
 def show_records(screen: Screen, options: PipelineOptions, wanted: Wanted, limit: int, *, lines: bool) -> int:
     """Records whole; or as lines that `replay --repair` reads."""
+    if lines:
+        screen.console = screen.errors  # stdout is for the lines alone: they go into a file
     at_hand = _open(screen, options, wanted)
     from lakestreams.engine.replay import edits as repairs  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.replay import quarantined  # noqa: PLC0415 - needs pyspark
@@ -116,9 +119,9 @@ def show_records(screen: Screen, options: PipelineOptions, wanted: Wanted, limit
         by_record: dict[str, dict[str, Any]] = {}
         for row in records:  # a record that several nodes have refused is one line
             by_record.setdefault(_record(row), row)
-        sys.stdout.writelines(
-            visible_json(json.dumps(repairs.line(row), ensure_ascii=False)) + "\n" for row in by_record.values()
-        )
+        for row in by_record.values():
+            if not screen.out(visible_json(json.dumps(repairs.line(row), ensure_ascii=False)) + "\n"):
+                break
         return failure.OK
     for row in records:
         _show_whole(screen, row)
@@ -165,13 +168,14 @@ def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def replay(screen: Screen, options: PipelineOptions, wanted: Wanted, edits: Edits, decision: Decision) -> int:
     """Asks for a new attempt at records; the pipeline's next run takes it."""
+    repairs = None if edits.repair is None else _repairs(edits.repair)
     at_hand = _open(screen, options, wanted)
     from lakestreams.engine.replay import deciding  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.replay import ingest as attempts  # noqa: PLC0415 - needs pyspark
 
     spark, ledger = at_hand.spark, at_hand.ledger
     with screen.working("reading the quarantine"):
-        selection = _edited(at_hand, deciding.Selection(at_hand.filters, decision.again), edits)
+        selection = _edited(at_hand, deciding.Selection(at_hand.filters, decision.again), edits, repairs)
         chosen = deciding.chosen(spark, ledger, selection)
         outlook = attempts.outlook(spark, ledger, at_hand.topology, chosen, at_hand.registry)
         left_out = deciding.left_out(spark, ledger, selection)
@@ -239,7 +243,7 @@ def _decided(screen: Screen, decision: Decision, action: str, facts: dict[str, A
     return failure.OK
 
 
-def _edited(at_hand: QuarantineAtHand, selection: Selection, edits: Edits) -> Selection:
+def _edited(at_hand: QuarantineAtHand, selection: Selection, edits: Edits, repairs: Any) -> Selection:
     """The records that are meant, with their repairs.
 
     Raises:
@@ -249,8 +253,8 @@ def _edited(at_hand: QuarantineAtHand, selection: Selection, edits: Edits) -> Se
     from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - as the others
     from lakestreams.engine.replay.edits import Repair  # noqa: PLC0415 - as the others
 
-    if edits.repair is not None:
-        return replace(selection, repairs=_repairs(edits.repair))
+    if repairs is not None:
+        return replace(selection, repairs=repairs)
     if edits.set_value is None:
         return selection
     rows = (

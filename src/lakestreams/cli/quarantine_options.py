@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.topology import Topology
 
 Several = list[str] | None
+_MOST_INT, _MOST_LONG = 2**31 - 1, 2**63 - 1  # that the columns can hold
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,16 @@ class Wanted:
         if self.place is not None and (self.topic or any(one is not None for one in others)):
             msg = "--at names topic, partition and offset already"
             raise typer.BadParameter(msg)
+        numbers = {"--partition": (self.partition, _MOST_INT)} | {
+            option: (number, _MOST_LONG)
+            for option, number in (
+                ("--offset", self.offset), ("--from", self.from_offset), ("--to", self.to_offset), ("--cycle", self.cycle)
+            )
+        }  # fmt: skip
+        for option, (number, most) in numbers.items():
+            if number is not None and number > most:
+                msg = f"{option} is {number}; {most} is the most"
+                raise typer.BadParameter(msg)
 
     def filters(self, topology: Topology) -> Filters:
         """The same as the engine takes it; a topic may be named by its source.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 from rich import box
 from rich.cells import cell_len
@@ -30,6 +32,36 @@ class VisibleConsole(Console):
         shown = (one if one.control else Segment(visible_lines(one.text), one.style) for one in buffer)
         return super()._render_buffer(shown)
 
+    def on_broken_pipe(self) -> None:
+        """Goes on although nobody reads any more, as behind `| head -1`: what a command does is not for its lines alone."""
+        self.quiet = True
+        _into_nothing(self.file)
+
+
+def _into_nothing(stream: IO[str]) -> None:
+    """What is still written to a stream that nobody reads goes nowhere; else Python tells of it when it ends."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, stream.fileno())
+    os.close(nothing)
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    """A value as JSON that every program reads, in the characters that stdout can write."""
+    is_utf = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    text = json.dumps(_finite(value), indent=indent, ensure_ascii=not is_utf, default=str, allow_nan=False)
+    return visible_json(text)
+
+
+def _finite(value: Any) -> Any:
+    """The value with texts in the place of numbers that JSON lacks: NaN, Infinity, -Infinity."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
 
 class Screen:
     """Where a command writes. With `as_json` the only thing on stdout is one JSON value, given to `result`.
@@ -47,8 +79,10 @@ class Screen:
         self.secrets = failure.Secrets()
         self.ends = contextlib.ExitStack()
         # Everything that is not the result itself leaves stdout alone, so that a pipe gets nothing but results.
-        self.console = VisibleConsole(stderr=as_json, highlight=False, soft_wrap=not sys.stdout.isatty())
-        self.errors = VisibleConsole(stderr=True, highlight=False, soft_wrap=True)
+        # A text is what it says: brackets in it are no styles, and `:x:`, as in a key, is no picture.
+        plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
+        self.console = VisibleConsole(stderr=as_json, soft_wrap=not sys.stdout.isatty(), **plain)
+        self.errors = VisibleConsole(stderr=True, soft_wrap=True, **plain)
 
     @property
     def live(self) -> bool:
@@ -69,13 +103,22 @@ class Screen:
     def result(self, value: Any) -> None:
         """The one JSON value on stdout; nothing without `--json`."""
         if self.as_json:
-            sys.stdout.write(visible_json(json.dumps(value, indent=2, ensure_ascii=False, default=str)) + "\n")
+            self.out(f"{_json(value, indent=2)}\n")
 
-    def line(self, value: Any) -> None:
-        """A value as one JSON line on stdout, at once; nothing with `--json`."""
-        if not self.as_json:
-            sys.stdout.write(visible_json(json.dumps(value, ensure_ascii=False, default=str)) + "\n")
+    def line(self, value: Any) -> bool:
+        """A value as one JSON line on stdout, at once; nothing with `--json`. Returns whether somebody reads it."""
+        return self.as_json or self.out(f"{_json(value)}\n")
+
+    @staticmethod
+    def out(text: str) -> bool:
+        """Writes a text, which is visible already, to stdout at once; returns whether somebody still reads it."""
+        try:
+            sys.stdout.write(text)
             sys.stdout.flush()
+        except BrokenPipeError:
+            _into_nothing(sys.stdout)
+            return False
+        return True
 
     @contextlib.contextmanager
     def working(self, what: str) -> Iterator[None]:
@@ -95,7 +138,7 @@ class Screen:
         """
         as_shown, log = self.secrets.noted(error)
         self.errors.print(error_text(as_shown))
-        if log and isinstance(error, LakestreamsError):
+        if log and (isinstance(error, LakestreamsError) or as_shown.code != LakestreamsError.code):
             self.errors.print(f"  Log: {log}", markup=False)
         return list(unfold(as_shown)), str(log) if log else None
 
@@ -148,13 +191,11 @@ class Listing(Table):
         self, headings: Sequence[str], lines: Sequence[Sequence[Text]], *, title: str, right: Sequence[str]
     ) -> None:
         super().__init__(
-            title=title or None,
-            title_justify="left",
-            title_style="bold",
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             collapse_padding=True,
         )
+        self._above = title
         self._headings = headings
         self._lines = lines
         self._right = right
@@ -165,6 +206,8 @@ class Listing(Table):
 
     def fitted(self, console: Console) -> Iterator[Table | Text | str]:
         """What is printed: the table, or a small one for each row if the screen is too narrow for whole words."""
+        if self._above:  # a title of the table's own would be folded to its width
+            yield Text(self._above, style="bold")
         wanted, room = self._wanted(), self._room(console)
         if self.fits(console):
             yield self
@@ -207,8 +250,6 @@ class Listing(Table):
         return max([length if length <= _LONG else _FOLDED for length in lengths], default=1)
 
     def _row_by_row(self) -> Iterator[Table | Text | str]:
-        if self.title:
-            yield Text(str(self.title), style="bold")
         for line in self._lines:
             row = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 1))
             row.add_column(no_wrap=True, style="dim")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _EVENT_TIME: Final = "event_time_ms"
 _OWN: Final = "_lineage"
+_MOST: Final = 2**31 - 2  # rows that Spark can be asked for
+_UNORDERED: Final = re.compile("map<|variant")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?")
 
 
@@ -77,7 +79,7 @@ def run(screen: Screen, options: LakeOptions, name: str | None, wanted: Wanted) 
     with screen.working(f"reading {table.name}"):
         rows, more = _rows(spark, table, wanted, condition, version)
     _show(screen, table.name, rows, more=more)
-    screen.result({"table": table.name, "rows": [row.asDict(recursive=True) for row in rows], "more": more})
+    screen.result({"table": table.name, "rows": rows, "more": more})
     return failure.OK
 
 
@@ -143,7 +145,7 @@ def _version(text: str) -> dict[str, str]:
     Raises:
         InvalidOption: if the text is neither.
     """
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and int(text) < 2**63:
         return {"versionAsOf": text}
     if _MOMENT.fullmatch(text):
         return {"timestampAsOf": text}
@@ -152,14 +154,16 @@ def _version(text: str) -> dict[str, str]:
 
 def _rows(
     spark: SparkSession, table: Table, wanted: Wanted, condition: Expression | None, version: dict[str, str]
-) -> tuple[list[Any], bool]:
-    """The rows, and whether there are more."""
+) -> tuple[list[dict[str, Any]], bool]:
+    """The rows, as people and programs read them, and whether there are more."""
+    from lakestreams.verify.readable import readable_value  # noqa: PLC0415 - not for --help
+
     try:
         reader = spark.read.options(**version)
         frame = reader.format("delta").load(table.path) if table.path else reader.table(table.reference)
         if condition is not None:
             frame = frame.where(_fulfilled(frame, table.name, condition))
-        rows = frame.orderBy(*_order(frame)).limit(wanted.limit + 1).collect()
+        rows = frame.orderBy(*_order(frame)).limit(min(wanted.limit, _MOST) + 1).collect()
     except LakestreamsError:
         raise
     except Exception as error:
@@ -168,7 +172,7 @@ def _rows(
         if condition is not None:
             raise InvalidExpression(_first_line(error), where="--where") from error
         raise
-    return rows[: wanted.limit], len(rows) > wanted.limit
+    return [readable_value(row, frame.schema) for row in rows[: wanted.limit]], len(rows) > wanted.limit
 
 
 def _fulfilled(frame: DataFrame, name: str, condition: Expression) -> Any:
@@ -184,7 +188,7 @@ def _order(frame: DataFrame) -> list[Any]:
     """The newest first, then by the other columns, so that the same table shows the same rows."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - needs pyspark
 
-    names = [one.name for one in frame.schema.fields if "map<" not in one.dataType.simpleString()]
+    names = [one.name for one in frame.schema.fields if not _UNORDERED.search(one.dataType.simpleString())]
     newest = [F.col(_EVENT_TIME).desc_nulls_last()] if _EVENT_TIME in names else []
     return newest + [F.col(quoted(name)) for name in names if name != _EVENT_TIME]
 
@@ -196,11 +200,11 @@ def _first_line(error: Exception) -> str:
 # --- showing ---------------------------------------------------------------------------------------------------------
 
 
-def _show(screen: Screen, name: str, rows: list[Any], *, more: bool) -> None:
+def _show(screen: Screen, name: str, rows: list[dict[str, Any]], *, more: bool) -> None:
     if not rows:
         screen.say(f"{name}: no row")
         return
-    columns = [one for one in rows[0].asDict() if one != _OWN]
+    columns = [one for one in rows[0] if one != _OWN]
     numbers = [one for one in columns if all(isinstance(row[one], int | float) for row in rows) and not _is_time(one)]
     whole, short = (
         table(
@@ -230,15 +234,4 @@ def _cell(column: str, value: Any, moment: Callable[[int], str]) -> object:
         return None
     if _is_time(column) and isinstance(value, int) and value > 10**11:
         return moment(value)
-    if isinstance(value, bytes | bytearray):
-        return bytes(value).decode(errors="backslashreplace")
-    return str(_plain(value))
-
-
-def _plain(value: Any) -> Any:
-    """Structs as mappings, at every depth."""
-    if hasattr(value, "asDict"):
-        return {key: _plain(one) for key, one in value.asDict().items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    return {key: _plain(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+    return str(value)

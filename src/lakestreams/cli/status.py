@@ -112,11 +112,9 @@ def run(screen: Screen, options: PipelineOptions, *, broker: bool) -> int:
 
 def names(spark: SparkSession, lake: Lake) -> list[str]:
     """Every pipeline that has ever run in the lake."""
-    ledger = lake.control("ledger")
-    if not ledger.exists(spark):
-        return []
-    rows = ledger.read(spark).where("kind = 'epoch'").select("pipeline").distinct().orderBy("pipeline").collect()
-    return [row["pipeline"] for row in rows]
+    from lakestreams.engine.ledger import reading  # noqa: PLC0415 - needs pyspark
+
+    return reading.pipelines(spark, lake)
 
 
 def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = None) -> Status:

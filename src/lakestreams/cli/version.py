@@ -33,9 +33,6 @@ def run(screen: Screen) -> int:
             versions[package] = version(package)
         except PackageNotFoundError:
             versions[package] = None
-    if screen.as_json:
-        sys.stdout.write(json.dumps(versions, indent=2) + "\n")
-    else:
-        shown = (f"{name} {number or 'not installed'}" for name, number in versions.items())
-        sys.stdout.write("\n".join(shown) + "\n")
+    shown = (f"{name} {number or 'not installed'}" for name, number in versions.items())
+    screen.out((json.dumps(versions, indent=2) if screen.as_json else "\n".join(shown)) + "\n")
     return 0

@@ -50,13 +50,13 @@ def run(
     if absent or not watched:
         what = f"there is no file or folder {absent[0]}" if absent else "there is no folder conf or tests here"
         raise ConfigUnreadable(what, hint="name files and folders: lakestreams watch my/conf my/tests")
-    seen: Times = {}
+    seen: Times | None = None  # so that a place without a file is looked at once, too
     try:
         while True:
             now = _times(watched)
             if now != seen:
-                changed = [path for path in now if seen.get(path) != now[path]]
-                _look(screen, changed if seen else [], now, watched, name, cases)
+                changed = [path for path in now if seen and seen.get(path) != now[path]]
+                _look(screen, changed, now, watched, name, cases)
                 seen = now
             wait(_POLL_S)
     except KeyboardInterrupt:
@@ -115,7 +115,8 @@ def _times(watched: Iterable[Path]) -> Times:
     times: dict[Path, int] = {}
     for place in watched:
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            hidden = any(part.startswith((".", "__pycache__")) for part in path.parts if part != "..")
+            below = path.relative_to(place).parts  # where the place itself lies does not matter
+            hidden = any(part.startswith((".", "__pycache__")) for part in below)
             try:
                 if path.suffix in _ENDINGS and path.is_file() and not hidden:
                     times[path] = path.stat().st_mtime_ns

@@ -28,13 +28,14 @@ def run(screen: Screen, options: PipelineOptions, key: str | None, place: str | 
     if (key is None) == (place is None):
         msg = "why needs a key or a place" if key is None else "a key and a place are both given"
         raise InvalidOption(msg, hint="--key alice, or --at PageViews-0@17")
+    from lakestreams.verify.trace import at  # noqa: PLC0415 - needs pyspark
+
+    wanted = at(place) if place is not None else None  # before a session is started
     lake, pipelines = open_lake(options.lake), load(options.files, screen.secrets)
     with screen.working("starting Spark"):
         spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
-    from lakestreams.verify.trace import at  # noqa: PLC0415 - needs pyspark
     from lakestreams.verify.why import why  # noqa: PLC0415 - needs pyspark
 
-    wanted = at(place) if place is not None else None
     traces = why(spark, lake, pipelines[0].topology, key=key, place=wanted)
     show(screen, traces)
     screen.result({"pipeline": pipelines[0].topology.name, "records": [trace.as_dict() for trace in traces]})

@@ -14,7 +14,8 @@ from lakestreams.config.parts import Duration, Model, Name, Select
 from lakestreams.errors import InvalidOption, LakestreamsError
 from lakestreams.expressions.environment import Written
 from lakestreams.expressions.parse import compile_expression
-from lakestreams.topology.expectations import INVARIANTS, InvariantAction, Partitioner
+from lakestreams.topology.expectations import INVARIANTS, InvariantAction
+from lakestreams.topology.kinds import Partitioner
 
 InvariantName: TypeAlias = Literal[
     "fan_out", "one_outcome_per_left", "match_rate", "foreign_key_exists", "unique_key", "no_duplicate_result",

@@ -54,7 +54,7 @@ def _topology_of(reference: str, document: Document, path: KeyPath, pipeline: st
             fault.where = fault.where or document.where(path)
             document.faults.append(fault)
         return None
-    except Exception as error:  # noqa: BLE001 - the user's own code may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's own code may raise anything, and end Python
         message = f"{reference} raised {type(error).__name__}: {error}{_line_of(error)}"
         document.faults.append(ConfigInvalid(message, hint="correct the function", where=document.where(path)))
         return None
@@ -74,7 +74,7 @@ def _function(reference: str, document: Document, path: KeyPath) -> Callable[...
     module_name, _, name = reference.partition(":")
     try:
         function = getattr(importlib.import_module(module_name), name, None)
-    except Exception as error:  # noqa: BLE001 - importing runs the user's own code
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - importing runs the user's own code
         absent = isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]
         what = "there is no such module" if absent else f"{type(error).__name__}: {error}{_line_of(error)}"
         message = f"{module_name} cannot be imported: {what}"
@@ -93,7 +93,7 @@ def _function(reference: str, document: Document, path: KeyPath) -> Callable[...
     return result
 
 
-def _line_of(error: Exception) -> str:
+def _line_of(error: BaseException) -> str:
     """Where the user's own code raised it, in parentheses."""
     if isinstance(error, SyntaxError):
         return ""  # it says so itself
@@ -101,7 +101,7 @@ def _line_of(error: Exception) -> str:
     return f" ({Path(line.filename).name}:{line.lineno})" if line else ""
 
 
-def _own_line(error: Exception) -> traceback.FrameSummary | None:
+def _own_line(error: BaseException) -> traceback.FrameSummary | None:
     """The last line of the traceback that is none of Python's import and none of lakestreams."""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if "importlib" not in one.filename]
     own = [one for one in frames if _PACKAGE not in Path(one.filename).parents]

@@ -77,6 +77,7 @@ from lakestreams.errors.tables import (
     TableNameCollision,
     TableOwned,
     TableSchemaMismatch,
+    TableUnreadable,
     TopologyChanged,
 )
 from lakestreams.errors.topology import (
@@ -156,6 +157,7 @@ __all__ = [
     "TableNameCollision",
     "TableOwned",
     "TableSchemaMismatch",
+    "TableUnreadable",
     "TooManyBadRecords",
     "TopicMissing",
     "TopicRecreated",

@@ -17,7 +17,7 @@ class TableSchemaMismatch(LakestreamsError):
 
 
 class LocationNotWritable(LakestreamsError):
-    """The folder for tables, checkpoints or logs is not writable."""
+    """A place cannot be written: the folder for tables, checkpoints or logs, or a command's file. Or the disk is full."""
 
     code = "LS502"
     name = "LOCATION_NOT_WRITABLE"
@@ -174,4 +174,15 @@ class LedgerLost(LakestreamsError):
     hint = (
         "restore the ledger (UNDROP TABLE, RESTORE TABLE or a backup). Or read Kafka again from the start: give the "
         "pipeline and its outputs new names"
+    )
+
+
+class TableUnreadable(LakestreamsError):
+    """A file of a table, or of its Delta log, is missing or damaged, or its storage does not give it."""
+
+    code = "LS517"
+    name = "TABLE_UNREADABLE"
+    hint = (
+        "see that the file is there and may be read. Else restore it from a backup, or the table to an earlier version: "
+        "RESTORE TABLE"
     )

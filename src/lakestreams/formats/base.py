@@ -39,7 +39,7 @@ class Field:
         """Refuses names that cannot be a column everywhere."""
         if not is_column_name(self.name):
             msg = f"column name {self.name!r} has characters that tables cannot carry"
-            if len(self.name) > LONGEST_NAME:
+            if len(str(self.name)) > LONGEST_NAME:
                 msg = f"column name {self.name[:20]!r}... has {len(self.name)} characters; {LONGEST_NAME} are the most"
             raise InvalidFormat(msg, hint="letters, digits and _ only, not starting with a digit")
 
@@ -94,11 +94,22 @@ class PackedFormat(Protocol):
         ...
 
 
-def is_column_name(name: str) -> bool:
+def is_column_name(name: object) -> bool:
     """Whether a name can be a column everywhere."""
-    return _COLUMN_NAME.match(name) is not None
+    return isinstance(name, str) and _COLUMN_NAME.match(name) is not None
 
 
 def struct_type(fields: tuple[Field, ...]) -> str:
     """The Spark SQL type of a struct of these fields."""
     return "struct<" + ", ".join(f"{quoted(field.name)}: {field.type}" for field in fields) + ">"
+
+
+def require_text(schema: object) -> None:
+    """Refuses a schema that is no text; users without a type checker pass anything.
+
+    Raises:
+        InvalidFormat: then.
+    """
+    if not isinstance(schema, str):
+        hint = "json.dumps(...) makes a text of it" if isinstance(schema, dict | list) else "write the schema as a text"
+        raise InvalidFormat(f"the schema {schema!r} is no text", hint=hint)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.errors import InvalidFormat
-from lakestreams.formats.base import Field
+from lakestreams.formats.base import Field, require_text
 from lakestreams.formats.json_text import exact_json
 from lakestreams.formats.kinds import BASE64, UNITS
 from lakestreams.formats.objects import Located, Objects, Row, names
@@ -55,6 +55,7 @@ class Declared(ABC):
 
     def __init__(self, schema: str, fields: Fields | None = None) -> None:
         """Reads the schema once, so that a wrong one is refused where it is written."""
+        require_text(schema)
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "named", paths_of(fields))
         object.__setattr__(self, "_places", Places.of(parse_ddl(schema), self.named))

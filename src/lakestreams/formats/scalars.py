@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
 from lakestreams.errors import InvalidFormat
-from lakestreams.formats.base import Field
+from lakestreams.formats.base import Field, require_text
 from lakestreams.formats.encoding import unwritable
 from lakestreams.formats.jsontext import WHITE, parsed
 from lakestreams.formats.objects import NOT_UTF8
@@ -123,6 +123,7 @@ class JsonScalar:
 
     def __post_init__(self) -> None:
         """Refuses a schema of other than one such column."""
+        require_text(self.schema)
         name, _, kind = self.schema.strip().partition(" ")
         if kind.strip().lower() not in _TYPES:
             msg = f"the schema {self.schema!r} is not one column of {', '.join(_TYPES)}"

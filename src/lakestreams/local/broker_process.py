@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 from lakestreams.errors import BrokerNotReady, PortTaken
 from lakestreams.local.cache import Progress, cache_dir, locked, tail
 from lakestreams.local.jars import broker_jars, jar_dir
-from lakestreams.local.java import find_java
+from lakestreams.local.java import find_java, use_utf8_names
 from lakestreams.local.pins import BROKER_PINS
 
 HOST: Final = "127.0.0.1"
@@ -229,6 +229,7 @@ def _property(value: str) -> str:
 
 def _spawn(folder: Path, java: list[str], ports: tuple[int, int], *, detach: bool, remove: bool) -> RunningBroker:
     _write_properties(folder, ports)
+    use_utf8_names()
     command = [
         *(sys.executable, "-I", "-S", str(_HERE / "guard.py")),
         *("--grace", str(_GRACE_S), "--log", str(log_file(folder))),

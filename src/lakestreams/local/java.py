@@ -73,3 +73,13 @@ def _checked_java(java_home: str, path: str) -> Path:
     if version < OLDEST_JAVA:
         raise JavaTooOld(f"{java} is version {version}; Spark 4 and the broker need {OLDEST_JAVA} or newer")
     return java
+
+
+def use_utf8_names() -> None:
+    """Lets Javas that this process starts name files as Python does, whatever `LC_ALL` says.
+
+    In a locale `C` Python uses UTF-8 all the same (PEP 540), and Java refuses each path that has another letter than ASCII's.
+    Where `LC_ALL` is not set, Python has seen to that itself (PEP 538).
+    """
+    if os.environ.get("LC_ALL") in ("C", "POSIX"):
+        os.environ["LC_ALL"] = "C.UTF-8"

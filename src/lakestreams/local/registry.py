@@ -24,7 +24,7 @@ from lakestreams.errors import BrokerNotReady
 from lakestreams.local import detached
 from lakestreams.local.cache import Progress, cache_dir, locked, tail, temporary_dir
 from lakestreams.local.jars import jar_dir, pinned_jars
-from lakestreams.local.java import find_java
+from lakestreams.local.java import find_java, use_utf8_names
 from lakestreams.local.pins import REGISTRY_PINS
 from lakestreams.local.ports import free_port
 
@@ -147,6 +147,7 @@ def program(progress: Progress | None = None) -> Path:
 def _launched(folder: Path, port: int, *, detach: bool, progress: Progress | None) -> subprocess.Popen[bytes]:
     (runner,) = program(progress).glob("*-runner.jar")
     log = folder / "registry.log"
+    use_utf8_names()
     command = [
         *(sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py"))),
         *("--grace", str(_GRACE_S), "--log", str(log), "--remove", str(folder)),

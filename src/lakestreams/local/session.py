@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, cast
 from lakestreams.local import class_archive
 from lakestreams.local.cache import Progress, log_dir, tail, temporary_dir
 from lakestreams.local.jars import pyspark_version, spark_jars
-from lakestreams.local.java import java_for_spark
+from lakestreams.local.java import java_for_spark, use_utf8_names
 from lakestreams.local.ports import free_port
 
 if TYPE_CHECKING:
@@ -188,6 +188,7 @@ def _connect_session(conf: Mapping[str, str], cores: int) -> SparkSession:
 
 def _set_environment(log: Path) -> None:
     """What the JVM and the Python workers inherit."""
+    use_utf8_names()
     # The jars fit the pyspark that is installed, not another Spark that this may name.
     spec = importlib.util.find_spec("pyspark")
     if spec is not None and spec.submodule_search_locations:

@@ -24,12 +24,13 @@ from lakestreams.errors import BrokerNotReady, BrokerUnreachable, InvalidOption,
 from lakestreams.errors.places import FilePlace
 from lakestreams.kafka.transient import passes
 from lakestreams.local.broker import PRODUCER, Record, send
-from lakestreams.times import iso
+from lakestreams.times import alone
 
 _WITHIN_S: Final = 30.0
 _KEYS: Final = ("key", "value", "at", "at_ms", "partition", "headers")
 _READ_ONLY: Final = ("topic", "offset")
 _NUMBERS: Final = {"$int": 4, "$long": 8}
+_MOST_MS: Final = 2**63 - 1  # that a record can hold
 
 
 # --- lines ---------------------------------------------------------------------------------------------------------
@@ -53,6 +54,9 @@ def parsed(lines: Iterable[str], file: str) -> Iterator[Record]:
 def _line(text: str) -> Record:
     try:
         given = json.loads(text)
+    except RecursionError:
+        msg = "the line nests too deep"
+        raise ValueError(msg) from None
     except json.JSONDecodeError as error:
         msg = f"the line is not JSON: {error.msg.lower()} at character {error.colno}"
         raise ValueError(msg) from None
@@ -120,6 +124,9 @@ def _ms(at: Any) -> int | None:
             msg = f"at is {at!r}; it is a time like 2026-01-31T12:00:00Z, or milliseconds since 1970"
             raise ValueError(msg) from None
         ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+    if ms > _MOST_MS:
+        msg = f"at is {at!r}; a record can hold {_MOST_MS} ms at most"
+        raise ValueError(msg)
     if ms < 1:
         msg = f"at is {at!r}; times begin at 1 ms after 1970, as Kafka's client takes 0 for now"
         raise ValueError(msg)
@@ -136,7 +143,7 @@ def shown(message: Message) -> dict[str, Any]:
         "offset": message.offset(),
         "key": _readable(message.key()),
         "value": _readable(message.value()),
-        "at": iso(at_ms),
+        "at": alone(at_ms),
         "at_ms": at_ms,
     }
     headers: dict[str, list[Any]] = {}

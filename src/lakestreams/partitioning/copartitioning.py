@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakestreams.partitioning.judging import PartitionerReport, SplitKeys
-from lakestreams.topology.expectations import Partitioner
+from lakestreams.topology.kinds import Partitioner
 
 WRITERS: Final[Mapping[Partitioner, str]] = {
     "murmur2": "Java clients",

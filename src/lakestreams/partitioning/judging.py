@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.partitioning import writers
 from lakestreams.partitioning.partitioners import PARTITIONERS, home_partition
-from lakestreams.topology.expectations import Partitioner
+from lakestreams.topology.kinds import Partitioner
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row

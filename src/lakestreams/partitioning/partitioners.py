@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.partitioning.kafka_default import partition_of_bytes
-from lakestreams.topology.expectations import Partitioner
+from lakestreams.topology.kinds import Partitioner
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

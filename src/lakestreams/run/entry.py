@@ -122,8 +122,8 @@ def _fail(errors: Sequence[Exception], secrets: failure.Secrets) -> None:
     for error in errors:
         log = secrets.write_log(error)
         shown.append(secrets.as_shown(error, log))
-        sys.stderr.write(f"{shown[-1]}\n  Log: {log}\n")
-        if failure.on_databricks():  # the log file ends with the cluster; what is on stderr is kept with the run
+        sys.stderr.write(f"{shown[-1]}\n" + (f"  Log: {log}\n" if log else ""))
+        if failure.on_databricks() and log:  # the file ends with the cluster; what is on stderr is kept with the run
             sys.stderr.write(log.read_text(encoding="utf-8"))
     if failure.on_databricks():
         raise shown[worst] from None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import re
 import tempfile
 import time
 import traceback
 from pathlib import Path
 from typing import Final, Protocol
 
-from lakestreams.errors import Fenced, LakestreamsError, LocationNotWritable, TopologyInvalid
+from lakestreams.errors import Fenced, LakestreamsError, LocationNotWritable, TableUnreadable, TopologyInvalid
 from lakestreams.visible import visible_lines
 
 OK: Final = 0
@@ -17,6 +20,28 @@ FAILED: Final = 1
 USAGE: Final = 2
 FENCED: Final = 3
 INTERRUPTED: Final = 130
+
+# What an error of the machine says of a place: nobody may write there, or there is no room, or it is something else.
+_OF_PLACES: Final = frozenset(
+    (
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.EDQUOT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ENAMETOOLONG,
+    )
+)
+# What Spark and Delta say of a file that they cannot read, and what Java says of a cause: the first one comes last.
+_UNREADABLE: Final = re.compile(
+    r"\[(?:FAILED_READ_FILE|DELTA_(?:STATE_RECOVER_ERROR|TRUNCATED_TRANSACTION_LOG|LOG_FILE_NOT_FOUND|FILE_NOT_FOUND))"
+    r"[A-Z_.]*\] (.*?) *(?:SQLSTATE: \w+)?$",
+    re.MULTILINE,
+)
+_CAUSE: Final = re.compile(r"^Caused by: (?:[\w.$]+\.)?(.*)$", re.MULTILINE)
+_FULL: Final = "No space left on device"  # also in the errors of Java
 
 
 def on_databricks() -> bool:
@@ -67,15 +92,24 @@ class Secrets:
         log = self.write_log(error)
         return self.as_shown(error, log), log
 
-    def as_shown(self, error: Exception, log: Path) -> LakestreamsError:
-        """The error as users see it: itself if it is ours, LS000 with the log's path if it is not."""
+    def as_shown(self, error: Exception, log: Path | None) -> LakestreamsError:
+        """The error as users see it: itself if it is ours, or one of ours that says the same; else LS000 with the log."""
         if isinstance(error, LakestreamsError):
             self.redact_error(error)
             return error
-        lines = self.redact(str(error)).strip().splitlines()
-        first = f": {lines[0]}" if lines else ""
-        message = f"unexpected {type(error).__name__}{first}"[:500]
-        return LakestreamsError(message, hint=f"please report this with the log file {log}")
+        place = _unusable(error)
+        if place is not None:
+            return LocationNotWritable(
+                self.redact(place), hint="free some space, choose another place, or correct its permissions"
+            )
+        text = self.redact(_of_java(str(error).strip()))
+        first, causes = text.partition("\n")[0], _CAUSE.findall(text)[-1:]
+        unreadable = _UNREADABLE.search(text)
+        if unreadable is not None:
+            return TableUnreadable("\n".join(one[:500] for one in (unreadable[1], *causes)))
+        named = f"unexpected {type(error).__name__}" + (f": {first}" if first else "")
+        message = "\n".join(one[:500] for one in (named, *causes))
+        return LakestreamsError(message, hint=f"please report this with the log file {log}" if log else None)
 
     def redact_error(self, error: LakestreamsError) -> None:
         """Hides the secrets in the error itself, wherever it is going to be shown."""
@@ -86,22 +120,36 @@ class Secrets:
             for fault in error.faults:
                 self.redact_error(fault)
 
-    def write_log(self, error: BaseException) -> Path:
-        """Writes the whole trace to a file of its own and returns its path."""
+    def write_log(self, error: BaseException) -> Path | None:
+        """Writes the whole trace to a file of its own and returns its path; None if there is no place for it."""
         text = visible_lines(self.redact("".join(traceback.format_exception(error))))
         name = f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
-        try:
-            path = _log_folder() / name
-            _append(path, text)
-        except (OSError, LocationNotWritable):  # a read-only home must not hide the error itself
-            path = Path(tempfile.gettempdir()) / f"lakestreams-{name}"
-            _append(path, text)
-        return path
+        # a read-only home or a full disk must not hide the error itself
+        with contextlib.suppress(OSError, LocationNotWritable):
+            return _written(_log_folder() / name, text)
+        with contextlib.suppress(OSError):
+            return _written(Path(tempfile.gettempdir()) / f"lakestreams-{name}", text)
+        return None
 
 
-def _append(path: Path, text: str) -> None:
+def _written(path: Path, text: str) -> Path:
     with path.open("a", encoding="utf-8") as file:
         file.write(text)
+    return path
+
+
+def _of_java(text: str) -> str:
+    """What an error says; of one of Java without the number of the object that was called."""
+    return re.sub(r"\AAn error occurred while calling [^\n]*\n: ", "", text)
+
+
+def _unusable(error: Exception) -> str | None:
+    """What is wrong with the place of a file, in words, if that is what the error says."""
+    if _FULL in str(error):
+        return f"the disk is full: {next(line for line in str(error).splitlines() if _FULL in line).strip()}"[:500]
+    if isinstance(error, OSError) and error.errno in _OF_PLACES and error.filename is not None:
+        return f"cannot use {error.filename}: {error.strerror}"
+    return None
 
 
 def _log_folder() -> Path:

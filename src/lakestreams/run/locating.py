@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lakestreams.config.load import Document, read
 from lakestreams.config.mappers import expressions_of
-from lakestreams.errors import InvalidExpression, LakestreamsError, unfold
+from lakestreams.errors import ConfigUnreadable, InvalidExpression, LakestreamsError, unfold
 from lakestreams.expressions.parse import compile_expression
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ def locate(error: LakestreamsError, pipeline: Pipeline) -> LakestreamsError:
         if node is None:
             continue
         if not documents:
-            own, shared = read(pipeline.path), read(pipeline.sources_path, keep=frozenset({("kafka",)}))
+            try:
+                own, shared = read(pipeline.path), read(pipeline.sources_path, keep=frozenset({("kafka",)}))
+            except ConfigUnreadable:  # changed since it was loaded: the fault must not be lost for its line
+                return error
             documents = [(own, "steps"), (own, "outputs"), (shared, "topics")]
         expression = (
             _expression(fault, node.name, pipeline, documents) if isinstance(fault, InvalidExpression) else None

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakestreams.errors import DeltaTableMissing, LakestreamsError, NoSuchRecord, NothingToVerify, UnknownReference
+from lakestreams.errors import (
+    DeltaTableMissing,
+    InvalidOption,
+    LakestreamsError,
+    NoSuchRecord,
+    NothingToVerify,
+    UnknownReference,
+)
 from lakestreams.run.failure import Secrets
 from lakestreams.run.options import FileOptions, LakeOptions
 from lakestreams.run.runner import find_pipeline, load, open_lake, open_session
@@ -133,7 +140,7 @@ class PipelineTables:
             F.when(has_time, furthest - F.col("stream_time_ms")).alias("behind_ms"),
         ).orderBy("topic", "partition")
 
-    def why(self, *, key: str | None = None, at: str | None = None) -> DataFrame:
+    def why(self, *, key: str | int | None = None, at: str | None = None) -> DataFrame:
         """What became of the records of a key, or of one record (`TOPIC-PARTITION@OFFSET`, or one attempt: `...#1`).
 
         Args:
@@ -144,13 +151,18 @@ class PipelineTables:
             A row a record: `topic, partition, offset, attempt, key, value, event_time_ms, cycle, told` (sentences).
 
         Raises:
+            InvalidOption: if neither a key nor a record is named, or both are.
             NoSuchRecord: if bronze holds none, and no output a row of the key.
         """
         from lakestreams.verify import trace, why  # noqa: PLC0415 - needs pyspark
 
+        given: object = key  # users of Python pass anything
+        if (key is None) == (at is None) or not isinstance(given, str | int | None):
+            message = f"why(key={key!r}, at={at!r}) names no record"
+            raise InvalidOption(message, hint='why(key="alice"), why(key=42) or why(at="PageViews-0@17")')
         self._ledger(NoSuchRecord)
         place = trace.at(at) if at is not None else None
-        traces = why.why(self.spark, self.lake, self.topology, key=key, place=place)
+        traces = why.why(self.spark, self.lake, self.topology, key=None if key is None else str(key), place=place)
         rows = [(*f.identity, f.key, f.value, f.event_time_ms, f.cycle, f.sentences) for f in traces]
         columns = (
             "topic string, partition int, offset bigint, attempt int, key string, value string, "
@@ -207,6 +219,10 @@ def open_pipeline(
     from lakestreams.topology.topology import Topology  # noqa: PLC0415 - as the others
 
     lake = LakeOptions(root, catalog, schemas)
+    given: object = pipeline  # users without a type checker pass anything
+    if not isinstance(given, str | Path | Topology):
+        hint = 'such as lakestreams.open("conf/enrichment.yml"); a StreamsBuilder gives its topology by build()'
+        raise InvalidOption(f"{given!r} is no pipeline: neither a file, nor a name, nor a topology", hint=hint)
     if isinstance(pipeline, Topology):
         return PipelineTables(open_session(), open_lake(lake), pipeline)
     (loaded,) = load(FileOptions((_file(pipeline),), Path(sources) if sources else None), Secrets())

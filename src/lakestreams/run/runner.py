@@ -20,6 +20,7 @@ from lakestreams.config.load import read
 from lakestreams.config.registry import load_registry
 from lakestreams.engine.runtime import schemas
 from lakestreams.errors import (
+    ConfigInvalid,
     ConfigUnreadable,
     DuplicateName,
     InvalidOption,
@@ -149,6 +150,9 @@ def load(files: FileOptions, secrets: Secrets) -> list[Pipeline]:
 
 def _load_one(path: Path, files: FileOptions, secrets: Secrets) -> Pipeline:
     sources = files.sources or path.with_name("sources.yml")
+    if sources.is_file() and path.samefile(sources):  # as `conf/*.yml` gives it
+        msg = f"{path} is the file of Kafka and topics, no pipeline"
+        raise ConfigInvalid(msg, hint="name the files that say pipeline: NAME")
     try:
         pipeline = load_pipeline(path, sources)
     except LakestreamsError:  # of a topology in Python, say: it may quote whatever that has read

@@ -52,7 +52,7 @@ def find(places: Iterable[Path]) -> CaseFiles:
             )
         for path in sorted(place.rglob("*")):
             if path.suffix in _ENDINGS and path.is_file() and not _hidden(path.relative_to(place)):
-                if _HAS_CASES.search(path.read_text(encoding="utf-8-sig", errors="replace")):
+                if _has_cases(path):
                     files.setdefault(path)
                 else:
                     others += 1
@@ -62,6 +62,14 @@ def find(places: Iterable[Path]) -> CaseFiles:
             msg, hint="name a file of cases, or a folder that has some; lakestreams init pipeline NAME writes one"
         )
     return CaseFiles(tuple(files), others)
+
+
+def _has_cases(path: Path) -> bool:
+    """Whether a file has cases; one that cannot be read may have some, and is reported when they are."""
+    try:
+        return _HAS_CASES.search(path.read_text(encoding="utf-8-sig", errors="replace")) is not None
+    except OSError:
+        return True
 
 
 def _hidden(path: Path) -> bool:

@@ -14,12 +14,12 @@ from lakestreams.testing.encode import encode
 from lakestreams.testing.histories import CLOCK, Histories, Piped
 from lakestreams.testing.results import Refused, Result, outputs, refused, to_result
 from lakestreams.topology.partitions import co_partitioning
+from lakestreams.topology.topology import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.topology.endpoints import Source
-    from lakestreams.topology.topology import Topology
 
 
 class TopologyTestDriver:
@@ -40,6 +40,12 @@ class TopologyTestDriver:
     """
 
     def __init__(self, topology: Topology, spark: SparkSession, *, partitions: Mapping[str, int] | None = None) -> None:
+        given: object = topology  # users without a type checker pass anything
+        if not isinstance(given, Topology):
+            hint = (
+                "a StreamsBuilder gives its topology by build(), lakestreams.config.load_pipeline(...) has one of files"
+            )
+            raise InvalidOption(f"the driver takes a Topology, not {given!r}", hint=hint)
         self._tuning = Tuning(spark)
         with self._tuning.utc():
             require_sound(topology, spark, partitions or {})
@@ -67,6 +73,11 @@ class TopologyTestDriver:
         if source not in self._sources:
             raise InvalidOption(*unknown("source", source, self._sources))
         node: Source = self._sources[source]
+        for option, number in (("timestamp", timestamp), ("partition", partition)):
+            if not hasattr(number, "__index__"):
+                raise InvalidOption(
+                    f"{option}={number!r} is no whole number", hint="timestamps are milliseconds since 1970"
+                )
         if not 0 <= partition < self._partitions.get(node.topic, 1):
             msg = f"{node.topic} has no partition {partition}"
             raise InvalidOption(msg, hint="TopologyTestDriver(..., partitions={topic: count})")

@@ -386,7 +386,7 @@ class KafkaSink(Sink):
         # users without a type checker pass anything
         formats: dict[str, object] = {"key": self.key, "value": self.value}
         for side, given in formats.items():
-            if given is not None and not isinstance(given, Format):
+            if given is not None and (not isinstance(given, Format) or isinstance(given, type)):
                 wrong = Phrase(OptionValue(side, given), " is not a format")
                 hint = 'such as Text("user") or Json("ms int, page string")'
                 yield InvalidFormat(wrong, hint=hint, where=self.where)

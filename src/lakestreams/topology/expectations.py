@@ -18,14 +18,14 @@ from lakestreams.errors import InvalidName, InvalidOption
 from lakestreams.errors.phrases import OptionValue, Phrase
 from lakestreams.errors.places import NodePlace
 from lakestreams.topology.durations import Duration, to_ms
+from lakestreams.topology.invariant_options import require_fit
 
 if TYPE_CHECKING:
-    from lakestreams.topology.kinds import Predicate
+    from lakestreams.topology.kinds import Partitioner, Predicate
     from lakestreams.topology.node import Node
 
 RuleAction = Literal["warn", "drop", "fail"]
 InvariantAction = Literal["warn", "fail"]
-Partitioner = Literal["murmur2", "crc32", "fnv1a", "fnv1a_reference"]
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]{0,127}\Z")
 
@@ -56,15 +56,16 @@ class Rule:
             InvalidOption: for an unknown action, or an empty condition.
         """
         where = NodePlace("expectation", self.name)
-        name, condition = self.name, self.condition
-        if not _NAME.match(str(name)):
+        name: object = self.name  # users without a type checker pass anything
+        condition: object = self.condition
+        if not isinstance(name, str) or not _NAME.match(name):
             message = f"{self.name!r} is no name of an expectation"
             raise InvalidName(
                 message, hint="letters, digits, space, dot, _ and -, beginning with a letter", where=where
             )
         if self.action not in ("warn", "drop", "fail"):
             raise InvalidOption.none_of("action", self.action, ("warn", "drop", "fail"), where)
-        if not callable(condition) and not str(condition or "").strip():
+        if not callable(condition) and not (isinstance(condition, str) and condition.strip()):
             message = f"the condition {condition!r} is neither SQL nor a function"
             raise InvalidOption(message, hint="""such as "amount > 0" """.strip(), where=where)
 
@@ -133,15 +134,18 @@ class Invariant(ABC):
     action: InvariantAction = "warn"
 
     def __post_init__(self) -> None:
-        """Refuses an unknown action.
+        """Refuses an unknown action, and options of another kind than declared.
 
         Raises:
-            InvalidOption: then.
+            InvalidOption, InvalidDuration: then.
         """
+        where = NodePlace("invariant", self.name)
         if self.action not in ("warn", "fail"):
             message = Phrase(OptionValue("action", self.action), " is none of warn, fail")
             raise InvalidOption(message, hint="an invariant judges many rows: none of them can be dropped for it",
-                                where=NodePlace("invariant", self.name))  # fmt: skip
+                                where=where)  # fmt: skip
+        for option in fields(self):
+            require_fit(str(option.type), option.name, getattr(self, option.name), where)
 
     def describe(self) -> str:
         """The invariant in a line."""
@@ -219,7 +223,7 @@ class MatchRate(_OfJoins):
 class ForeignKeyExists(_OfJoins):
     """Of a foreign-key left join: each row of the left table names an existing row.
 
-    Those that do not are listed as orphans (`lakestreams quarantine orphans`), until the row comes.
+    Those that do not are listed as orphans in the table `_lakestreams.orphans`, until the row comes.
     """
 
     name: ClassVar[str] = "foreign_key_exists"
@@ -241,6 +245,13 @@ class UniqueKey(Invariant):
     name: ClassVar[str] = "unique_key"
     columns: tuple[str, ...] = ()
     within: Duration = "1 day"
+
+    def __post_init__(self) -> None:
+        """Takes one column as such: its letters are no names. Else as for every invariant."""
+        given: object = self.columns
+        if isinstance(given, str):
+            object.__setattr__(self, "columns", (given,))
+        super().__post_init__()
 
     @property
     def within_ms(self) -> int:

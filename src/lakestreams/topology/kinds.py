@@ -30,6 +30,7 @@ StreamMode = Literal["append", "merge"]
 TableMode = Literal["merge", "changes"]
 SinkMode = Literal["append", "merge", "changes"]
 SinkKind = Literal["delta", "kafka"]
+Partitioner = Literal["murmur2", "crc32", "fnv1a", "fnv1a_reference"]
 AggregateVerb = Literal["count", "reduce", "aggregate"]
 # Of an aggregation: a row for each change, or one a key and cycle, as a record cache that is flushed once a cycle.
 Changes = Literal["every_change", "latest"]

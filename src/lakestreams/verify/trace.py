@@ -24,8 +24,9 @@ Asked = Place | Identity
 """What is asked for: all attempts at a record, or one."""
 
 _WRITTEN: Final = re.compile(
-    r"(?P<topic>.+)-(?P<partition>[0-9]+)@(?P<offset>[0-9]+)(?:#(?P<attempt>[0-9]+))?", re.DOTALL
+    r"(?P<topic>.+)-(?P<partition>[0-9]{1,10})@(?P<offset>[0-9]{1,19})(?:#(?P<attempt>[0-9]{1,10}))?", re.DOTALL
 )
+_MOST: Final = {"partition": 2**31 - 1, "offset": 2**63 - 1, "attempt": 2**31 - 1}  # that a table can hold
 
 
 @dataclass
@@ -83,7 +84,10 @@ def at(text: str) -> Asked:
     Raises:
         InvalidOption: if the text is none.
     """
-    match = _WRITTEN.fullmatch(text)
+    given: object = text  # users of Python pass anything
+    match = _WRITTEN.fullmatch(given) if isinstance(given, str) else None
+    if match is not None and any(int(match[name] or 0) > most for name, most in _MOST.items()):
+        match = None
     if match is None:
         message = f"{text!r} names no record"
         hint = "TOPIC-PARTITION@OFFSET, such as PageViews-0@17, or PageViews-0@17#1 for its first replay"

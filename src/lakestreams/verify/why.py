@@ -35,6 +35,7 @@ from lakestreams.verify.following import followed, lacking, missed
 from lakestreams.verify.identity import Identity, any_of, places
 from lakestreams.verify.keys import has_key
 from lakestreams.verify.origins import origins
+from lakestreams.verify.readable import readable_value
 from lakestreams.verify.trace import IN_QUARANTINE, OUTPUT, Asked, Trace, named, written
 
 if TYPE_CHECKING:
@@ -251,9 +252,10 @@ def _results(output: str, rows: DataFrame, traces: Sequence[Trace]) -> None:
     # of each record the first ones: none is reported to have no results because another one has many
     number = F.row_number().over(Window.partitionBy("place").orderBy(*in_order))
     first_ones = of_these.withColumn("number", number).where(F.col("number") <= _MOST_RESULTS).orderBy("number")
+    kind = first_ones.schema["row"].dataType
     for row in first_ones.collect():
         trace = known[tuple(row["place"])]
-        own = row["row"].asDict(recursive=True)
+        own = readable_value(row["row"], kind)
         if OUTPUT in own:  # a column of the user's, which would be taken for the output's name
             own[f"column {OUTPUT}"] = own.pop(OUTPUT)
         trace.results.append({OUTPUT: output, **own})

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.plans import Accepted, Claim, History, Ingest, Plan
@@ -31,7 +32,7 @@ from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish.events import CycleSummary
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.table import Table
-from lakestreams.errors import LakestreamsError
+from lakestreams.errors import LakestreamsError, LedgerInconsistent
 from lakestreams.formats.writers import SchemaName, Written
 from lakestreams.kafka.noted import TopicPartition
 from lakestreams.spark import holds_any
@@ -68,8 +69,16 @@ class LedgerReader:
         return self.table.create(spark, schema(spark), properties=_PROPERTIES, grows=True, lenient=True)
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """The pipeline's rows."""
-        return self.table.read(spark).where(F.col("pipeline") == self.pipeline)
+        """The pipeline's rows.
+
+        Raises:
+            LedgerInconsistent: if the table is no ledger.
+        """
+        every = self.table.read(spark)
+        try:
+            return every.where(F.col("pipeline") == self.pipeline)
+        except AnalysisException as error:
+            raise _no_ledger(self.table) from error
 
     def history(self, spark: SparkSession) -> History:
         """The newest row of each kind; the result does not grow with the ledger.
@@ -252,3 +261,26 @@ def _is_at(kind: str, place: Row) -> Column:
     """Of the row of a kind at its place; compared with plain numbers, so that Delta skips files by them."""
     same = [F.col(name).isNull() if place[name] is None else F.col(name) == place[name] for name in _PLACE]
     return (F.col("kind") == kind) & same[0] & same[1] & same[2]
+
+
+def pipelines(spark: SparkSession, lake: Lake) -> list[str]:
+    """Every pipeline that has ever run in a lake.
+
+    Raises:
+        LedgerInconsistent: if its ledger is no ledger.
+    """
+    table = lake.control("ledger")
+    if not table.exists(spark):
+        return []
+    every = table.read(spark)
+    try:
+        claims = every.where("kind = 'epoch'").select("pipeline")
+    except AnalysisException as error:
+        raise _no_ledger(table) from error
+    return [row["pipeline"] for row in claims.distinct().orderBy("pipeline").collect()]
+
+
+def _no_ledger(table: Table) -> LedgerInconsistent:
+    message = f"{table.name} is no ledger: it lacks a ledger's columns"
+    hint = "restore the ledger, or use another lake (--root or --catalog)"
+    return LedgerInconsistent(message, hint=hint, where=table.path or table.reference)

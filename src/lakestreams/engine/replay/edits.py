@@ -106,7 +106,7 @@ def _repair(text: str) -> Repair:
     """
     try:
         fields = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"is no JSON: {error}"
         raise ValueError(msg) from None
     if not isinstance(fields, dict):

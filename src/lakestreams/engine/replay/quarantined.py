@@ -152,7 +152,7 @@ def groups(rows: DataFrame) -> DataFrame:
 def newest(rows: DataFrame, limit: int) -> DataFrame:
     """The rows of `standing` that were ingested last."""
     order = (F.desc("ingest_time_ms"), F.desc("cycle"), "topic", "partition", F.desc("offset"), F.desc("attempt"))
-    return rows.orderBy(*order, "node", "code").limit(limit)
+    return rows.orderBy(*order, "node", "code").limit(min(limit, 2**31 - 1))
 
 
 def _quarantined(spark: SparkSession, ledger: Ledger) -> DataFrame:

@@ -13,7 +13,7 @@ from lakestreams.errors import InvalidFormat
 from lakestreams.formats.avro.columns import fields_of
 from lakestreams.formats.avro.formats import RegistryAvro
 from lakestreams.formats.avro.schema import Record
-from lakestreams.formats.base import Field
+from lakestreams.formats.base import Field, require_text
 from lakestreams.formats.changes import ROWS, wrong
 from lakestreams.formats.json import Json
 from lakestreams.formats.places import Fields, Path, paths_of
@@ -50,6 +50,7 @@ class DebeziumAvro:
 
     def __init__(self, schema: str, fields: Fields | None = None) -> None:
         """Reads the schema once, so that a wrong one is refused where it is written."""
+        require_text(schema)
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "named", paths_of(fields))
         documents = None if schema.lstrip()[:1] in ("{", "[", '"') else Json(schema, fields)

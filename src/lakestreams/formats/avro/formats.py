@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.avro.columns import fields_of, inner
 from lakestreams.formats.avro.schema import Record, Type, parse
-from lakestreams.formats.base import Field
+from lakestreams.formats.base import Field, require_text
 from lakestreams.formats.encoding import by_workers
 from lakestreams.formats.writers import AVRO, TEST_ID, UNKNOWN_IDS, SchemaName, Texts, Written, knowing, prefix_of
 
@@ -43,6 +43,7 @@ class AvroFormat(ABC):
 
     def __post_init__(self) -> None:
         """Reads the schema once, so that a wrong one is refused where it is written."""
+        require_text(self.schema)
         object.__setattr__(self, "_type", parse(self.schema))
         object.__setattr__(self, "_fields", fields_of(self.type, self.column))
 
@@ -131,6 +132,7 @@ class Avro(AvroFormat):
         """As for every Avro, with the other schema."""
         super().__post_init__()
         if self.written_by is not None:
+            require_text(self.written_by)
             parse(self.written_by)
 
     def _written(self) -> Known:

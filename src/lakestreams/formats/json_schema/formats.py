@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from lakestreams.errors import InvalidFormat
+from lakestreams.formats.base import require_text
 from lakestreams.formats.encoding import unwritable
 from lakestreams.formats.json import Declared, decoder, objects_of, write_object
 from lakestreams.formats.json_schema.columns import fields_of, is_schema, nulls_of, parsed, schema_of
@@ -52,6 +53,7 @@ class JsonSchema(Declared):
         self, schema: str, fields: Fields | None = None, *, subject: str | None = None, register: bool = False
     ) -> None:
         """Reads the schema once, so that a wrong one is refused where it is written."""
+        require_text(schema)
         named = paths_of(fields)
         for name, given in (("schema", schema), ("named", named), ("subject", subject), ("register", register)):
             object.__setattr__(self, name, given)

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from lakestreams.errors import InvalidFormat
-from lakestreams.formats.base import Field
+from lakestreams.formats.base import Field, require_text
 from lakestreams.formats.encoding import by_workers
 from lakestreams.formats.protobuf.columns import fields_of
 from lakestreams.formats.protobuf.compiling import compile_texts, message_of
@@ -53,6 +53,7 @@ class ProtobufFormat(ABC):
 
     def __post_init__(self) -> None:
         """Reads the schema once, so that a wrong one is refused where it is written."""
+        require_text(self.schema)
         if isinstance(self.imports, Mapping):
             object.__setattr__(self, "imports", tuple(self.imports.items()))
         object.__setattr__(self, "_type", message_of(self._texts, self.message))
