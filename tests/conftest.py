@@ -110,13 +110,10 @@ def pytest_configure(config: pytest.Config) -> None:
     import hypothesis
     from tests.durations import Durations
 
-    from lakestreams.nesting import ensure_stack
-
     hypothesis.settings.register_profile(
         "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
     )
     hypothesis.settings.load_profile("any machine")
-    ensure_stack()  # an example that raises the bound for the first time fails: Hypothesis keeps it as it is
     if config.getoption("--store-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations())
 

@@ -47,6 +47,22 @@ def test_an_expression_of_few_levels_is_read_and_one_of_many_refused(shape: str)
             compile_expression(written(levels))
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["-" + " -" * 95 + "a", "(" * 20 + "a" + ")" * 20, "coalesce(a, " * 15 + "a" + ")" * 15, "cast(a as " + "array<" * 25 + "int" + ">" * 25 + ")"],
+    ids=["signs", "brackets", "calls", "types"],
+)  # fmt: skip
+def test_short_texts_leave_the_stack_as_it_is(text: str) -> None:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)
+    try:
+        compile_expression(text)
+        Json("a " + "struct<a: " * 20 + "int" + ">" * 20).fields  # noqa: B018
+        assert sys.getrecursionlimit() == 1_000
+    finally:
+        sys.setrecursionlimit(before)
+
+
 @pytest.mark.parametrize("text", EXPRESSIONS_THAT_FILL_IT)
 def test_the_longest_expression_is_refused_as_well(text: str) -> None:
     with pytest.raises(ExpressionRefused, match="more than 100 levels deep"):

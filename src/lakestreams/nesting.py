@@ -16,6 +16,8 @@ _STACK: Final = 4_000
 def ensure_stack() -> None:
     """Sees to the stack that the bounds need; a higher one, which some library may have set, is left alone.
 
+    For texts that may nest deep: everyday ones leave the setting of the process as it is.
+
     Whatever nests deeper than a bound must be refused by the bound: where Python's stack ends differs by process.
     """
     if sys.getrecursionlimit() < _STACK:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.fields import Fields
 
 MAX_LENGTH: Final = 10_000  # characters of a text
+_SHORT, _SHALLOW = 200, 20  # characters and brackets that Python's usual stack is enough for
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def _compiled(text: str, written: str, where: str | None) -> Expression:
     if len(text) > MAX_LENGTH:
         msg = f"the expression has {len(text)} characters; {MAX_LENGTH} are the most"
         raise ExpressionRefused(msg, where=where)
-    ensure_stack()
+    if len(text) > _SHORT or text.count("(") > _SHALLOW:
+        ensure_stack()
     try:
         tokens = tokens_of(text, where)
         tree = parse(tokens, text, where)

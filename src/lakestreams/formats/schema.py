@@ -23,6 +23,7 @@ _SPARK_TYPES = {"int", "bigint", "smallint", "tinyint", "float", "double", "stri
                 "timestamp_ntz", "decimal", "binary", "array", "map", "struct"}  # fmt: skip
 _MAX_PRECISION = 38
 _SHOWN = 60
+_SHALLOW = 20  # types in each other that Python's usual stack is enough for
 # Types of sqlglot that Spark lacks stand for ours: its parser takes no name for a type that it does not know.
 _STAND_INS: Final = {
     "TIMESTAMP_S": TokenType.TIMESTAMP_S,
@@ -53,7 +54,8 @@ def parse_ddl(ddl: str) -> tuple[Field, ...]:
         InvalidFormat: if it is no column list, names a column twice, or has no column.
     """
     dialect: type[Dialect] = _Ddl
-    ensure_stack()
+    if ddl.count("<") > _SHALLOW:
+        ensure_stack()
     try:
         statements = sqlglot.parse(f"CREATE TABLE t ({ddl})", dialect=dialect)
     except sqlglot.errors.SqlglotError as error:
