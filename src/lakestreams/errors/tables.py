@@ -183,6 +183,6 @@ class TableUnreadable(LakestreamsError):
     code = "LS517"
     name = "TABLE_UNREADABLE"
     hint = (
-        "see that the file is there and may be read. Else restore it from a backup, or the table to an earlier version: "
-        "RESTORE TABLE"
+        "see that the file is there and may be read. Else restore it from a backup. RESTORE TABLE gives an earlier version of "
+        "the table"
     )

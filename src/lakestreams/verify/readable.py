@@ -18,8 +18,8 @@ def readable_value(value: Any, kind: Any) -> Any:
         kind: its type.
 
     Returns:
-        Structs and maps as mappings; timestamps as ISO 8601 in UTC; bytes as text, or as `{"$base64": ...}` if they are
-        none; numbers that JSON lacks as `NaN`, `Infinity` and `-Infinity`; anything else that it lacks as text.
+        Structs and maps as mappings, timestamps as ISO 8601 in UTC. Bytes are text, or `{"$base64": ...}` if they are none.
+        Numbers that JSON lacks are `NaN`, `Infinity` and `-Infinity`. Anything else that it lacks is text.
     """
     if value is None:
         return None

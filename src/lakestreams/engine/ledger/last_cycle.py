@@ -86,9 +86,8 @@ class LastCycle:
             return self._left
         _, cycle_metrics = self._done()
         since = {stage: s - self._before.get(stage, 0.0) for stage, s in seconds.items()}
-        spent = {
-            stage: round(s, 4) for stage, s in since.items() if s > 0
-        }  # as the ledger has them, so that the log does
+        # as the ledger has them, so that the event log says the same
+        spent = {stage: round(s, 4) for stage, s in since.items() if s > 0}
         return CycleSummary(self.number, cycle_metrics, spent, run_id, self._planned_at_ms or now_ms, now_ms)
 
     # --- what the driver has done ----------------------------------------------------------------------------------
