@@ -32,7 +32,7 @@ def readable_value(value: Any, kind: Any) -> Any:
             return [readable_value(one, kind.elementType) for one in value]
         case "map":
             pairs = ((readable_value(key, kind.keyType), one) for key, one in value.items())
-            return {_name(key): readable_value(one, kind.valueType) for key, one in pairs}
+            return {str(key): readable_value(one, kind.valueType) for key, one in pairs}
         case "timestamp":
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case "timestamp_ntz":
@@ -42,11 +42,6 @@ def readable_value(value: Any, kind: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return _NUMBERS.get(value, "NaN")
     return value if isinstance(value, str | int | float) else str(value)
-
-
-def _name(key: Any) -> str:
-    """A key of a map as the name of a member."""
-    return key if isinstance(key, str) else str(key)
 
 
 def _text(raw: bytes) -> Any:
