@@ -6,6 +6,7 @@ was printed before; a character that turns the direction of writing would make a
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -39,6 +40,13 @@ def visible_json(text: str) -> str:
     return _HIDDEN.sub(lambda match: match[0] if match[0] == "\n" else _of_json(match[0]), text)
 
 
+def visible_number(value: float) -> float | str:
+    """A number, or its name where JSON has no such number: `NaN`, `Infinity`, `-Infinity`."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
 def _numbered(sign: str) -> str:
     point = ord(sign)
     if sign in _SHORT:
@@ -51,4 +59,4 @@ def _of_json(sign: str) -> str:
     return "".join(f"\\u{raw[place : place + 4]}" for place in range(0, len(raw), 4))
 
 
-__all__ = ["visible", "visible_json", "visible_lines"]
+__all__ = ["visible", "visible_json", "visible_lines", "visible_number"]

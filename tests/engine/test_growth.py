@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.engine import laid
+from tests.engine.harness import Bench, assert_sound, fresh_topics
 from tests.engine.test_table_state import finished
 from tests.operators.wild import home
 
@@ -21,6 +23,8 @@ from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from lakestreams.local.broker import Broker
 
 pytestmark = [pytest.mark.slow]
 
@@ -81,6 +85,39 @@ def test_records_keep_the_task_of_their_cycle(
     assert sorted(at_once) == sorted(one_by_one)
     assert (late, 0, 1, 2) not in at_once, "its task's clock stood at 100"
     assert (late, 0, 1, 3) in at_once, "it runs in another task now, whose clock begins with it"
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("moment", ["between runs", pytest.param("between rounds", marks=pytest.mark.soak)])
+def test_a_window_that_had_closed_takes_a_record_of_a_partition_that_is_new(
+    spark: SparkSession, broker: Broker, tmp_path: Path, moment: str
+) -> None:
+    """Whenever state was stored: what is stored of windows goes by the clocks of the tasks that there were."""
+    views, _ = fresh_topics(broker)
+    builder = StreamsBuilder("grown")
+    counts = builder.stream(views, key=Text("user"), value=Text("page")).group_by_key().windowed_by("10 ms")
+    counts.count(name="counts").to_delta(OUTPUT, mode="merge")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    driver = bench.driver(snapshot_every=1)
+    broker.produce(views, [("k", "/1", 5, 0), ("x", "/2", 100, 0)])
+    driver.run(ends=moment == "between runs")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for done in admin.create_partitions([NewPartitions(views, 2)]).values():
+        done.result(10)
+    broker.produce(views, [("k", "/3", 7, 1)])
+    if moment == "between runs":
+        driver = bench.driver(snapshot_every=1)
+        driver.start()
+    driver.round()
+    broker.produce(views, [("x", "/4", 101, 0)])
+    driver.round()
+    driver.end()
+    assert [warning for warning in driver.summary.warnings if "has grown" in warning] == [
+        "a topic has grown: what windows keep is made once more from bronze"
+    ]
+    rows = bench.silver(OUTPUT).select("user", "window_start_ms", "count").collect()
+    assert sorted(tuple(row) for row in rows) == [("k", 0, 2), ("x", 100, 2)]
+    assert_sound(bench)
 
 
 def test_counts_are_told_where_they_change() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +18,7 @@ from rich.text import Text
 
 from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
 from lakestreams.run import failure
-from lakestreams.visible import visible_json, visible_lines
+from lakestreams.visible import visible_json, visible_lines, visible_number
 
 
 class VisibleConsole(Console):
@@ -58,9 +57,7 @@ def _finite(value: Any) -> Any:
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+    return visible_number(value) if isinstance(value, float) else value
 
 
 class Screen:

@@ -20,6 +20,7 @@ from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.progress import Listener, Reporter, Summary, wall_clock_ms
 from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.engine.runtime.tuning import Tuning
+from lakestreams.engine.state.operator_state import Outgrown
 from lakestreams.engine.takeover import running
 from lakestreams.engine.takeover.check import Checked, check
 from lakestreams.engine.takeover.takeover import takeover
@@ -119,8 +120,14 @@ class Driver:
         if self._failed or self._round is None:
             message = f"this driver of {self.setup.topology.name} has failed or ended: start a new one"
             raise RuntimeError(message)
-        with self.setup.tuning.small_input(), self._failing():
-            self._round(again_in_s)
+        try:
+            with self.setup.tuning.small_input(), self._failing():
+                self._round(again_in_s)
+        except Outgrown:
+            self.setup.reporter.warn("a topic has grown: what windows keep is made once more from bronze")
+            self._failed = False
+            self.start()
+            self.round(again_in_s)
 
     def end(self) -> None:
         """Closes and writes of the event log what rounds have left, and says that the run has ended: it writes no more."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import math
 from datetime import UTC
-from typing import Any, Final
+from typing import Any
 
-_NUMBERS: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
+from lakestreams.visible import visible_number
 
 
 def readable_value(value: Any, kind: Any) -> Any:
@@ -39,9 +38,9 @@ def readable_value(value: Any, kind: Any) -> Any:
             return value.isoformat()
         case "binary":
             return _text(bytes(value))
-    if isinstance(value, float) and not math.isfinite(value):
-        return _NUMBERS.get(value, "NaN")
-    return value if isinstance(value, str | int | float) else str(value)
+    if isinstance(value, float):
+        return visible_number(value)
+    return value if isinstance(value, str | int) else str(value)
 
 
 def _text(raw: bytes) -> Any:

@@ -16,9 +16,10 @@ from lakestreams.engine.protocol import commands, decisions, keeping
 from lakestreams.engine.state import policy
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.cached_frames import CachedFrames
-from lakestreams.engine.state.inputs import over, records_of
+from lakestreams.engine.state.inputs import over, partitions_of, records_of
 from lakestreams.errors import BronzeTrimmed
 from lakestreams.evaluate.inputs import Inputs, Results
+from lakestreams.topology.graph import sources_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
 _WORTH_HOLDING = 1_000_000
 
 
+class Outgrown(Exception):
+    """A topic has grown, so what is stored lacks windows that are open again. Nothing is wrong: a driver that begins goes on.
+
+    A window is kept until the clocks of all tasks have passed it. A new partition is a new task, which may bring a record
+    of any window.
+    """
+
+
 @dataclass
 class OperatorState:
     """What the nodes keep, stored as of some cycle, and the plans since."""
@@ -43,6 +52,7 @@ class OperatorState:
     every: int
     stored: StoredState | None = None
     since_stored: list[Plan] = field(default_factory=list)
+    _as_of: Plan | None = None  # the stored cycle's, as far as it is there
     _again: int = 0  # records that were evaluated once more because they lie behind what is stored
     _cached: CachedFrames = field(default_factory=CachedFrames)
     _retained: state.Frames | None = None  # what is stored, as frames
@@ -53,15 +63,23 @@ class OperatorState:
 
     def resume(self, history: History) -> None:
         """Finds the stored state and the finished plans since; without one all plans are since."""
-        self.stored = self._usable(history)
-        if history.plan is None:
-            return
-        after = self.stored.cycle if self.stored else 0
-        plans = self.ledger.plans(self.spark, after + 1, [source.topic for source in self.topology.sources])
-        self.since_stored = [plan for plan in plans if plan.cycle <= history.done_cycle]
+        newest = history.state.cycle if history.state else 0
+        plans = [] if history.plan is None else self._plans(newest)
+        self.stored = self._usable(history, plans)
+        at = self.stored.cycle if self.stored else 0
+        if at < newest:
+            plans = self._plans(at)
+        self._as_of = next((plan for plan in plans if plan.cycle == at), None)
+        self.since_stored = [plan for plan in plans if at < plan.cycle <= history.done_cycle]
 
-    def _usable(self, history: History) -> StoredState | None:
+    def _plans(self, since: int) -> list[Plan]:
+        return self.ledger.plans(self.spark, since, [source.topic for source in self.topology.sources])
+
+    def _usable(self, history: History, plans: Sequence[Plan]) -> StoredState | None:
         """What can be built on (`keeping.stand`).
+
+        Args:
+            plans: from that on as of which something was stored last, an open one with them.
 
         Raises:
             BronzeTrimmed: if the base is needed, and missing or of another topology or configuration.
@@ -72,7 +90,9 @@ class OperatorState:
             nonlocal newest
             match command:
                 case commands.Read("holds", stored):
-                    return state.is_usable(self.spark, self.ledger, stored, self.fingerprint)
+                    as_of = next((plan for plan in plans if plan.cycle == stored.cycle), None)
+                    usable = state.is_usable(self.spark, self.ledger, stored, self.fingerprint)
+                    return usable and not self._outgrown(stored, as_of, plans)
                 case commands.Append():
                     return self.ledger.append_stored(self.spark, command)
                 case _:
@@ -96,8 +116,27 @@ class OperatorState:
         )
         return BronzeTrimmed(message, hint)
 
+    def _outgrown(self, stored: StoredState, as_of: Plan | None, plans: Sequence[Plan]) -> bool:
+        """Whether a plan knows more partitions than those by whose clocks stored windows have closed.
+
+        A base is never outgrown: where bronze is trimmed there is nothing else.
+        """
+        if as_of is None or stored.slot in decisions.SLOTS["base"]:
+            return False
+        windowed = [node for node in self.topology.nodes if node.key_windows is not None]
+        topics = {source.topic for node in windowed for source in sources_of(node)}
+        then, now = partitions_of([as_of]), partitions_of(plans)
+        return any(count > then.get(topic, count) for topic, count in now.items() if topic in topics)
+
     def inputs(self, plan: Plan) -> Inputs:
-        """All records since the stored state; only the cycle's own results are wanted, and what to store if that is due."""
+        """All records since the stored state; only the cycle's own results are wanted, and what to store if that is due.
+
+        Raises:
+            Outgrown: if the plan knows partitions that the stored state does not.
+        """
+        if self.stored is not None and self._outgrown(self.stored, self._as_of, [plan]):
+            message = f"cycle {plan.cycle} knows more partitions than the state as of cycle {self.stored.cycle}"
+            raise Outgrown(message)
         self._again += sum(records_of(one) for one in self.since_stored)
         return self._since([*self.since_stored, plan], results_from=plan.cycle, keeps=self._due(plan))
 
@@ -160,6 +199,7 @@ class OperatorState:
 
         steps = keeping.keep(self.ledger.turn, "state", cycle, self.fingerprint, self.stored)
         self.stored = commands.carry_out(steps, hands)
+        self._as_of = self.since_stored[-1]
         self.since_stored, self._again, self._kept, self._begun = [], 0, None, None
         self._cached.release()
         self._release_past()
