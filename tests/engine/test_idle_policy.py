@@ -89,7 +89,7 @@ def test_the_last_rows_of_topics_that_fall_silent_come_out(
         return Driver(spark, bench.topology, bench.lake, settings, bench.events.append, now_ms)
 
     first = driver()
-    first.run()
+    first.run(ends=False)
     output = "silver.order_payments"
     assert [] in fates(bench, output).values(), "the last ones wait for a record that never comes"
     before = _last_plan(bench)
@@ -98,7 +98,7 @@ def test_the_last_rows_of_topics_that_fall_silent_come_out(
     assert _last_plan(bench) == before
     later[0] = 2 * HOUR
     second = driver()  # what arrived when is in the ledger
-    second.run()
+    second.run(ends=False)
     found = fates(bench, output)
     assert {tuple(kinds) for kinds in found.values()} == {("matched",), ("unmatched",), ("LATE",)}
     assert_equal(bench)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestreams.engine.ledger.backlog import Backlog
-from lakestreams.engine.ledger.idle_policy import IdlePolicy, idle_plan
+from lakestreams.engine.ledger.idle_policy import IdlePolicy, idle_plan, told_apart_ms
 from lakestreams.engine.ledger.plans import REPLAYED, Ingest, Plan, Range
 from lakestreams.engine.ledger.settle import Frontier, holding, next_plan
 from lakestreams.engine.publish.cycle import RunCounts
@@ -373,6 +373,22 @@ def test_a_silent_task_s_clock_goes_on_as_time_does() -> None:
     assert third is not None
     assert third.ticks == {V: 1_101, C: 1_101, V1: 601}, "no further than until nothing waits"
     assert quiet(third, arrived, 999_999) is None
+
+
+@given(
+    st.tuples(*[st.integers(0, 2_000)] * 3), st.integers(0, 2_000), st.integers(0, 300),
+    st.integers(1, 200), st.integers(1, 200), st.integers(0, 3),
+)  # fmt: skip
+def test_how_long_a_long_silence_was_moves_no_clock(
+    came: tuple[int, int, int], began: int, later: int, timeout_ms: int, longest_ms: int, tasks: int
+) -> None:
+    """So a driver that begins looks at no older batches."""
+    plan = planned({V: 1_000, C: 900, V1: 500})
+    arrived = dict(zip((V, C, V1), came, strict=True))
+    since = began - told_apart_ms(timeout_ms, longest_ms)
+    known = {at: max(when, since) for at, when in arrived.items()}
+    how = {"timeout_ms": timeout_ms, "longest_ms": longest_ms, "tasks": tasks}
+    assert quiet(plan, known, began + later, **how) == quiet(plan, arrived, began + later, **how)
 
 
 def test_drained_clocks_pass_everything_at_once() -> None:

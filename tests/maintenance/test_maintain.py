@@ -84,14 +84,14 @@ def later(records: Mapping[str, Sequence[Record]]) -> dict[str, list[Record]]:
     return {topic: [(key, value, time + 5_000) for key, value, time in own] for topic, own in records.items()}
 
 
-def lose_caches(bench: Bench, *, bases: bool = False) -> None:
-    """What somebody who knows that these are caches does."""
+def lose_caches(bench: Bench, *, bases: bool = False) -> int:
+    """What somebody who knows that these are caches does; how many there were."""
     control = bench.root / "_lakestreams"
     kinds = ("snapshot_*", "state_*__a", "state_*__b", *(("state_*__base_a", "state_*__base_b") if bases else ()))
     lost = [folder for kind in kinds for folder in control.glob(kind)]
-    assert lost
     for folder in lost:
         shutil.rmtree(folder)
+    return len(lost)
 
 
 def places(bench: Bench, topic: str) -> set[tuple[int, int]]:
@@ -213,7 +213,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
         why(spark, bench.lake, bench.topology, place=(bench.topology.sources[0].topic, 1, 0))
 
     # small files are joined and old ones removed, caches are lost, and the next run goes on, maintained beside it (in soak all the while)
-    lose_caches(bench)
+    assert lose_caches(bench)
     tended = maintain(spark, bench.lake, bench.topology, Options(outputs=True, vacuum_hours=0))
     assert all(one.files_after <= 2 for one in tended.tables)
     produce(bench, job.new(), job)
@@ -236,7 +236,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
         assert trimming(bench).run(ANY_TIME).cycle > cycles
         for source in bench.topology.sources:
             assert places(bench, source.topic) == needed[source.topic]
-        lose_caches(bench)
+        assert lose_caches(bench)
         produce(bench, later(job.new()), job)
         with Busy(bench, vacuum_hours=LONGEST_S / 3_600) as busy:
             bench.run(max_offsets_per_trigger=10, snapshot_every=16)
@@ -259,7 +259,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
         bench.run(config_text="another pace", semantics="")
         with pytest.raises(BronzeTrimmed, match="is of another configuration"):
             bench.run(semantics="another window")
-        lose_caches(bench, bases=True)
+        assert lose_caches(bench, bases=True)
         with pytest.raises(BronzeTrimmed, match="is missing"):
             bench.run()
 
@@ -297,7 +297,7 @@ def test_a_record_that_waits_is_trimmed_only_when_it_cannot_be_refused_any_more(
 def test_what_a_running_driver_builds_on_is_not_trimmed(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     job = JOBS["correlation"]
     bench = ran(spark, broker, tmp_path, job)
-    lose_caches(bench)
+    assert lose_caches(bench)
     driver = bench.driver(snapshot_every=100)
     driver.start()  # it has to evaluate all cycles again, and will until it stores
     done = trimming(bench).run(ANY_TIME)

@@ -129,8 +129,7 @@ def tended(spark: SparkSession, root: Path, topology: Topology, log: Log, rng: r
             if ends:
                 rig.driver.end()
             if trimmed is not None and trimmed.cycle and rng.random() < 0.5:
-                lose_caches(rig.bench)
-                done.append("caches lost")
+                done.append(f"{lose_caches(rig.bench)} caches lost")
             done.append(f"restarted, {'ended' if ends else 'not ended'}")
             rig.take_over()
     rig.finish()

@@ -13,12 +13,14 @@ from lakestreams.engine.ingest import query as ingest_query
 from lakestreams.engine.ingest.hand_over import HandOver
 from lakestreams.engine.ingest.table_reader import TableReader
 from lakestreams.engine.ingest.writer_schemas import WriterSchemas
+from lakestreams.engine.ledger import idle_policy
 from lakestreams.engine.ledger.plans import AppendedRange, BronzeState, Ingest, Range
 from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.replay import ingest as replay_ingest
 from lakestreams.engine.takeover import tables
 from lakestreams.errors import OffsetsExpired
 from lakestreams.kafka.cluster_view import ClusterView
+from lakestreams.topology.graph import longest_wait_ms
 
 if TYPE_CHECKING:
     from lakestreams.engine.ingest.position import BronzePosition
@@ -108,8 +110,10 @@ class Ingesting:
         if plan is not None or newest is not None:
             self.bronze.batches = run.ledger.ingests(run.spark, decisions.oldest_batch(plan, newest))
             run.tuning.holds(max(self.bronze.state.mean_bytes.values(), default=0))
-        if run.settings.idle_timeout_ms is not None or run.settings.settling == "event_time":
-            self.bronze.arrived = run.ledger.arrivals(run.spark)
+        timeout = run.settings.idle_timeout_ms
+        if timeout is not None:
+            since = run.now_ms() - idle_policy.told_apart_ms(timeout, longest_wait_ms(run.topology.nodes))
+            self.bronze.arrived = dict.fromkeys(self.bronze.positions, since) | run.ledger.arrivals(run.spark, since)
 
     # --- whether it is what was read before ------------------------------------------------------------------------
 

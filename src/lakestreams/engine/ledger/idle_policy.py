@@ -32,6 +32,11 @@ class IdlePolicy:
     timeout_ms: int | None = None
 
 
+def told_apart_ms(timeout_ms: int, longest_ms: int) -> int:
+    """How long silences are told apart: a longer one moves no clock further, and is no more one than this."""
+    return max(timeout_ms, longest_ms + 1)
+
+
 def idle_plan(
     cycle: int,
     fingerprint: str,

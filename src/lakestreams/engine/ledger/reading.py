@@ -194,11 +194,11 @@ class LedgerReader:
         closed = [CycleSummary.from_dict(json.loads(row["closes"])) for row in rows.collect()]
         return sorted((one for one in closed if one.cycle >= cycle_from), key=lambda one: one.cycle)
 
-    def arrivals(self, spark: SparkSession) -> dict[TopicPartition, int]:
-        """When the last records of each topic-partition were ingested, ms; one row a partition."""
+    def arrivals(self, spark: SparkSession, since_ms: int) -> dict[TopicPartition, int]:
+        """When the last records of each topic-partition were ingested, ms, of those that had any since then."""
         rows = (
             self.rows(spark)
-            .where(F.col("kind") == "ingest")
+            .where((F.col("kind") == "ingest") & (F.col("written_at_ms") >= since_ms))
             .select("written_at_ms", F.explode("ranges").alias("part"))
             .where(F.col("part.records") > 0)
             .groupBy("part.topic", "part.partition")
