@@ -32,8 +32,8 @@ class IdlePolicy:
     timeout_ms: int | None = None
 
 
-def told_apart_ms(timeout_ms: int, longest_ms: int) -> int:
-    """How long silences are told apart: a longer one moves no clock further, and is no more one than this."""
+def longest_silence_ms(timeout_ms: int, longest_ms: int) -> int:
+    """The longest silence that matters: a longer one moves no clock further."""
     return max(timeout_ms, longest_ms + 1)
 
 
