@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestreams.engine.ledger.backlog import Backlog
-from lakestreams.engine.ledger.idle_policy import IdlePolicy, idle_plan, longest_silence_ms
+from lakestreams.engine.ledger.idle_policy import IdlePolicy, idle_plan, longest_idle_ms
 from lakestreams.engine.ledger.plans import REPLAYED, Ingest, Plan, Range
 from lakestreams.engine.ledger.settle import Frontier, holding, next_plan
 from lakestreams.engine.publish.cycle import RunCounts
@@ -385,7 +385,7 @@ def test_how_long_a_long_silence_was_moves_no_clock(
     """So a driver that begins looks at no older batches."""
     plan = planned({V: 1_000, C: 900, V1: 500})
     arrived = dict(zip((V, C, V1), came, strict=True))
-    since = began - longest_silence_ms(timeout_ms, longest_ms)
+    since = began - longest_idle_ms(timeout_ms, longest_ms)
     known = {at: max(when, since) for at, when in arrived.items()}
     how = {"timeout_ms": timeout_ms, "longest_ms": longest_ms, "tasks": tasks}
     assert quiet(plan, known, began + later, **how) == quiet(plan, arrived, began + later, **how)

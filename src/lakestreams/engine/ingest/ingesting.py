@@ -112,7 +112,7 @@ class Ingesting:
             run.tuning.holds(max(self.bronze.state.mean_bytes.values(), default=0))
         timeout = run.settings.idle_timeout_ms
         if timeout is not None:
-            since = run.now_ms() - idle_policy.longest_silence_ms(timeout, longest_wait_ms(run.topology.nodes))
+            since = run.now_ms() - idle_policy.longest_idle_ms(timeout, longest_wait_ms(run.topology.nodes))
             self.bronze.arrived = dict.fromkeys(self.bronze.positions, since) | run.ledger.arrivals(run.spark, since)
 
     # --- whether it is what was read before ------------------------------------------------------------------------

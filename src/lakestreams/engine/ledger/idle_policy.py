@@ -32,8 +32,8 @@ class IdlePolicy:
     timeout_ms: int | None = None
 
 
-def longest_silence_ms(timeout_ms: int, longest_ms: int) -> int:
-    """The longest silence that matters: a longer one moves no clock further."""
+def longest_idle_ms(timeout_ms: int, longest_ms: int) -> int:
+    """The longest idle time that matters: a longer one moves no clock further."""
     return max(timeout_ms, longest_ms + 1)
 
 
