@@ -10,6 +10,7 @@ FAST = not broker and not crash and not soak and not slow and not connect
 TWO = -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES = src tests scripts $(wildcard bench docs)
 TYPED = $(filter-out tests docs,$(SOURCES))
+LINT = "$$py" -m ruff check $(SOURCES) && "$$py" -m ruff format --check $(SOURCES) && "$$py" -m mypy $(TYPED)
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,14 +19,13 @@ demo:  ## the whole story on this machine: a real broker, real Spark, joins, pro
 	@$(START) && exec "$$py" -m lakestreams demo
 
 check:  ## the fast lane, under 3 minutes: lint, types, and the tests that need no broker
-	@$(START) && "$$py" -m ruff check $(SOURCES) && "$$py" -m ruff format --check $(SOURCES) && "$$py" -m mypy $(TYPED) \
+	@$(START) && $(LINT) \
 	&& LAKESTREAMS_TEST_MODE=fast "$$py" -m pytest -q -m "$(FAST)" $(TWO)
 
 test:  ## all that must hold for a change: lint, types, every test but the long ones
-	@$(START) && "$$py" -m ruff check $(SOURCES) && "$$py" -m ruff format --check $(SOURCES) && "$$py" -m mypy $(TYPED) \
-	&& "$$py" -m lakestreams.local.cds \
+	@$(START) && "$$py" -m lakestreams.local.cds && { { $(LINT); } & } && lint=$$! \
 	&& LAKESTREAMS_TEST_MODE=connect "$$py" -m pytest -q -m "connect and not soak and not slow" \
-	&& "$$py" -m pytest -m "not soak" $(TWO)
+	&& wait "$$lint" && "$$py" -m pytest -m "not soak" $(TWO)
 
 test-lts:  ## scenario 1, restarts, quarantine, the joins' cases and the wheel on the Spark of the long-term runtime
 	@export LAKESTREAMS_SPARK=lts && $(START) && "$$py" -m lakestreams.local.cds && exec "$$py" -m pytest -m "(connect and not soak) or lts" $(TWO)
