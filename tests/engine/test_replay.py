@@ -329,7 +329,7 @@ def test_a_mended_reader_reads_records_as_they_are_and_discarded_ones_stay_where
     told = [attempts.outlook(spark, ledger(one), one.topology, chosen) for one in (bench, mended)]
     assert [one.refused for (one,) in told] == [{"MALFORMED_VALUE": 2}, {"MALFORMED_VALUE": 1}]
     assert ask(mended, filters=malformed.filters) == 2
-    mended.run()
+    mended.run(accept_change=True)
     rows = mended.silver("silver.clicks").select("page", "_lineage.trigger.attempt").collect()
     assert [tuple(row) for row in rows] == [("/framed", 1)]
     assert with_decisions(mended) == {
