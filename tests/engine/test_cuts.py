@@ -159,7 +159,7 @@ class Rig:
             )
             for one in records
         ]
-        return self.bench.spark.createDataFrame(rows, KAFKA)
+        return self.bench.spark.createDataFrame(rows, KAFKA).coalesce(1)  # no reader of Kafka splits a partition
 
 
 # --- cuts ------------------------------------------------------------------------------------------------------------
