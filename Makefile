@@ -10,6 +10,7 @@ FAST = not broker and not crash and not soak and not slow and not connect
 TWO = -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES = src tests scripts $(wildcard bench docs)
 TYPED = $(filter-out tests docs,$(SOURCES))
+# `make test` runs it next to the Connect tests, which leave a core idle.
 LINT = "$$py" -m ruff check $(SOURCES) && "$$py" -m ruff format --check $(SOURCES) && "$$py" -m mypy $(TYPED)
 
 help:  ## what there is

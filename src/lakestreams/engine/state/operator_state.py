@@ -69,7 +69,7 @@ class OperatorState:
         at = self.stored.cycle if self.stored else 0
         if at < newest:
             plans = self._plans(at)
-        self._as_of = next((plan for plan in plans if plan.cycle == at), None)
+        self._as_of = _of_cycle(plans, at)
         self.since_stored = [plan for plan in plans if at < plan.cycle <= history.done_cycle]
 
     def _plans(self, since: int) -> list[Plan]:
@@ -90,9 +90,8 @@ class OperatorState:
             nonlocal newest
             match command:
                 case commands.Read("holds", stored):
-                    as_of = next((plan for plan in plans if plan.cycle == stored.cycle), None)
                     usable = state.is_usable(self.spark, self.ledger, stored, self.fingerprint)
-                    return usable and not self._outgrown(stored, as_of, plans)
+                    return usable and not self._outgrown(stored, _of_cycle(plans, stored.cycle), plans)
                 case commands.Append():
                     return self.ledger.append_stored(self.spark, command)
                 case _:
@@ -251,3 +250,7 @@ class OperatorState:
         if name not in self._of_past:
             self._of_past[name] = self._cached_past(make())
         return self._of_past[name]
+
+
+def _of_cycle(plans: Sequence[Plan], cycle: int) -> Plan | None:
+    return next((plan for plan in plans if plan.cycle == cycle), None)
