@@ -1,6 +1,6 @@
 # Everything runs from this tree, uninstalled, with an environment that is cached outside of it.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-lts soak bench docs venv format clean-cache
+.PHONY: help demo check test test-lts soak soak-sample bench docs venv format clean-cache
 SHELL := /bin/sh
 
 # Recipes begin with it: prepares the environment (only once) and puts its python in $$py.
@@ -35,6 +35,11 @@ soak:  ## the long tests; seeds are printed; then every other test on the Spark 
 	@$(START) && "$$py" -m lakestreams.local.cds \
 	&& LAKESTREAMS_TEST_MODE=connect "$$py" -m pytest -q -m "connect and slow" && "$$py" -m pytest -m soak -s \
 	&& export LAKESTREAMS_SPARK=lts && $(START) && "$$py" -m lakestreams.local.cds && exec "$$py" -m pytest -m "not soak" $(TWO)
+
+SEED ?= $(shell date -u +%G-W%V)
+soak-sample:  ## some of the long tests, one case of each; SEED, which is this week unless given, says which; SAMPLE=30 how many
+	@$(START) && "$$py" -m lakestreams.local.cds && echo "SEED=$(SEED)" \
+	&& exec "$$py" -m pytest --soak-sample $(or $(SAMPLE),30) --soak-seed "$(SEED)" $(TWO)
 
 bench:  ## beside Kafka Streams, Flink SQL and Spark's own operators, then by size; BENCH="--scale 0.1" GROWTH="--sizes 100000" and more
 	@$(START) && "$$py" -m lakestreams.local.cds && "$$py" -m bench.versus $(BENCH) && exec "$$py" -m bench.growth $(GROWTH)

@@ -100,7 +100,9 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the flags that write files of the tests anew."""
+    """Adds the flags that write files of the tests anew, and those of `make soak-sample`."""
+    parser.addoption("--soak-sample", type=int, metavar="N", help="of the long tests alone, and of them so many")
+    parser.addoption("--soak-seed", default="28", metavar="TEXT", help="which ones")
     parser.addoption("--store-durations", action="store_true", help="write tests/durations.json anew")
     parser.addoption("--store-golden", action="store_true", help="write tests/topology/golden.json anew")
 
@@ -119,10 +121,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The longest files first."""
+    """The longest files first. Where a sample is asked for, all but it is left out."""
     from tests.durations import longest_first
+    from tests.sampling import of_soak
 
     longest_first(items, config.rootpath)
+    if most := config.getoption("--soak-sample"):
+        kept = of_soak(items, most, config.getoption("--soak-seed"))
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # last of all, below the reasons of skipped tests

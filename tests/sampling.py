@@ -1,12 +1,18 @@
-"""Which of many like cases a lane runs: a sample by a seed. The others are in the next longer lane."""
+"""Which of many like cases a lane runs: a sample by a seed. The others are in the next longer lane.
+
+Of the longest lane `make soak-sample` runs a sample of tests, each week another one, and CI does so, too: a long test that no
+longer holds is found within some weeks. Within one it is the same sample, so what CI has found can be mended and shown.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import pytest
+
+LONGEST_S: Final = 900  # `timeout` of pyproject.toml
 
 
 def chosen(cases: Iterable[Any], most: int, seed: int = 28) -> list[Any]:
@@ -30,3 +36,15 @@ def sampled(
     every = list(cases)
     kept = chosen(range(len(every)), most, seed)
     return [pytest.param(one, marks=[] if place in kept else others) for place, one in enumerate(every)]
+
+
+def of_soak(items: Sequence[pytest.Item], most: int, seed: str) -> list[pytest.Item]:
+    """So many long tests, one case of each, in their order. Those that may take longer than any test of `make test` are left out."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        limit = item.get_closest_marker("timeout")
+        if item.get_closest_marker("soak") and (limit is None or limit.args[0] <= LONGEST_S):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    by_seed = random.Random(seed)
+    kept = {by_seed.choice(cases[test]) for test in by_seed.sample(sorted(cases), min(most, len(cases)))}
+    return [item for item in items if item in kept]

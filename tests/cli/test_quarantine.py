@@ -6,6 +6,7 @@ In `make test` the page of the guide is walked, with a replay that a run takes (
 from __future__ import annotations
 
 import json
+import re
 import uuid
 
 import pytest
@@ -136,6 +137,7 @@ def test_mended_by_a_file_and_discarded(spark, place):
     assert "request 3: replay 1 record" in text.output
     status = told(invoke(place, "status", "--json"))["pipelines"][0]
     assert status["replays"] == 3
+    assert (sum(status["quarantine"].values()), sum(status["quarantine_open"].values())) == (4, 0)
     assert "3 requests wait for the next run" in invoke(place, "status").output
     # the next run takes them
     told(invoke(place, "run", "--json", "--max-bad-share", "1"))
@@ -146,6 +148,7 @@ def test_mended_by_a_file_and_discarded(spark, place):
     assert (record["state"], record["reason"], record["request"]) == ("replayed", "typo", 1)
     status = told(invoke(place, "status", "--json"))["pipelines"][0]
     assert (status["replays"], {part["partition"] for part in status["partitions"]}) == (0, {0})
+    assert re.search(r"quarantine: .*\(0 open\)", invoke(place, "status").output)
     # discard, and why
     assert "nothing to discard" in failed(invoke(place, "quarantine discard"), "LS411")
     made = told(invoke(place, "quarantine discard", "--again", "--json", "--state", "superseded"))

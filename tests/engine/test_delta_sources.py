@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
+from tests.sampling import sampled
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.cli import status
@@ -354,7 +355,9 @@ def _made_anew(bench: TableBench, versions: int) -> None:
         bench.sql(f"INSERT INTO {{events}} VALUES ({100 + number}, 'new')")
 
 
-@pytest.mark.parametrize("moment", ["between rounds", "while it is read", "after a crash"])
+@pytest.mark.parametrize(
+    "moment", sampled(["between rounds", "while it is read", "after a crash"], 1, others=pytest.mark.soak)
+)
 def test_another_table_of_the_same_name_is_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:

@@ -143,13 +143,13 @@ def _passed_by(job: str) -> list[str]:
     return [name for name in NAMES if not name.startswith(others)]
 
 
-# Behind a write of each kind: of one topic of two, of the ledger, of an output, and of what is kept.
-BEHIND = ("bronze.after/first", "plan.after", "publish.after", "state.after")
+# Behind the ledger's plan, and behind what is kept. Behind one topic of two, and behind an output, other tests below fail.
+BEHIND = ("plan.after", "state.after")
 
 
-# One job fails behind each kind of write here; all of them at every step in `make soak`.
+# One job fails behind these here; all of them at every step in `make soak`.
 _CHAINS = [
-    pytest.param("correlation", BEHIND, True, id="correlation, behind each kind of write"),
+    pytest.param("correlation", BEHIND, True, id="correlation, behind a plan and what is kept"),
     *(pytest.param(job, tuple(_passed_by(job)), False, id=job, marks=pytest.mark.soak) for job in JOBS),
 ]
 

@@ -65,7 +65,7 @@ def test_a_join_goes_by_what_ingest_has_noted(
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.soak
 def test_so_does_a_join_whose_records_wait_for_rows(
     spark: SparkSession, broker: Broker, tmp_path: Path, asked: list[tuple[str, bool]]
 ) -> None:

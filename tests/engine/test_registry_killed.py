@@ -132,7 +132,8 @@ class Story:
         self.way.restart()
 
 
-@pytest.mark.parametrize("is_every", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.soak  # that a registry cannot be reached stops a run, and what is asked of it, is in tests/registry
+@pytest.mark.parametrize("is_every", [False, True])
 def test_a_registry_that_dies_at_each_question_of_a_run(
     spark: SparkSession, broker: Broker, way: Gate, tmp_path: Path, is_every: bool
 ) -> None:

@@ -265,7 +265,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.soak  # what a state keeps is looked at below, and of a windowed join's rows in test_remembered
 def test_a_record_that_waits_is_trimmed_only_when_it_cannot_be_refused_any_more(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

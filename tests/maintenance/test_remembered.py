@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import SILVER
 from tests.engine.test_cuts import STREAM, TABLE, USERS, VIEWS, Log, Record, Rig
 from tests.maintenance.test_maintain import ANY_TIME, PRICES, laid, trimming
+from tests.sampling import sampled
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.ledger.plans import History
@@ -83,7 +84,7 @@ HISTORIES = {
 }
 
 
-@pytest.mark.parametrize("history", HISTORIES)
+@pytest.mark.parametrize("history", sampled(HISTORIES, 1, others=pytest.mark.soak))
 def test_what_is_refused_later_is_quarantined_behind_a_trim(spark: SparkSession, tmp_path: Path, history: str) -> None:
     make, before, after, refused = HISTORIES[history]
     ends = [

@@ -15,7 +15,8 @@ from tests.protocol.state import Scenario
 MOST: Final = {
     scenarios.TWO_DRIVERS.name: 400_000,
     **dict.fromkeys((one.name for one in scenarios.WHOLE), 600_000),
-}  # of the others 200,000
+}
+OTHERS: Final = 100_000
 SOAK: Final = 2_500_000
 SEED: Final = 20_261_126
 
@@ -37,7 +38,7 @@ SMALL: Final = (scenarios.ROUNDS, scenarios.FORGOTTEN)
     "scenario", [pytest.param(one, marks=[] if one in SMALL else pytest.mark.slow) for one in scenarios.ALL], ids=_named
 )
 def test_a_million_states_hold(scenario: Scenario) -> None:
-    most = MOST.get(scenario.name, 200_000)
+    most = MOST.get(scenario.name, OTHERS)
     found = search(scenario, most=most)
     print(found)  # noqa: T201 - what was tried
     assert not found.broken, found
@@ -47,7 +48,7 @@ def test_a_million_states_hold(scenario: Scenario) -> None:
 
 def test_the_scenarios_have_a_million_states() -> None:
     large = [one for one in scenarios.ALL if one not in scenarios.WHOLE]
-    assert sum(MOST.get(one.name, 200_000) for one in large) > 1_000_000
+    assert sum(MOST.get(one.name, OTHERS) for one in large) > 1_000_000
 
 
 @pytest.mark.parametrize(

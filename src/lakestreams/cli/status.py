@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +15,6 @@ from lakestreams.errors import LakestreamsError
 from lakestreams.run import failure
 from lakestreams.run.options import PipelineOptions
 from lakestreams.run.runner import load, open_lake, open_session
-from lakestreams.sql import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +68,7 @@ class Status:
         partitions: how far each topic-partition has come.
         bronze_rows, unreadable: per topic what was ingested, from the ledger; bronze has fewer rows once it is trimmed.
         quarantine: records by reason.
+        quarantine_open: how many of them nobody has replayed or discarded.
         races: of each join that waits or amends, how many of its records are pending, were amended, have waited in vain.
         expectations: of each dataset and name, how often it passed and failed.
         replays: requests for a replay that no run has ingested yet.
@@ -83,6 +84,7 @@ class Status:
     bronze_rows: dict[str, int] = field(default_factory=dict)
     unreadable: dict[str, int] = field(default_factory=dict)
     quarantine: dict[str, int] = field(default_factory=dict)
+    quarantine_open: dict[str, int] = field(default_factory=dict)
     races: dict[str, dict[str, int]] = field(default_factory=dict)
     expectations: list[dict[str, Any]] = field(default_factory=list)
     replays: int = 0
@@ -144,7 +146,7 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
             f"bronze is trimmed up to cycle {history.trim.cycle}: it no longer has all that was ingested"
         )
     status.bronze_rows, status.unreadable = _ingested(spark, ledger)
-    status.quarantine = _quarantined(spark, ledger)
+    status.quarantine, status.quarantine_open = _quarantined(spark, ledger)
     _counted(spark, ledger, status)
     status.replays = _requested(spark, ledger, history.ingest.request if history.ingest is not None else 0)
     return status
@@ -224,21 +226,20 @@ def _ingested(spark: SparkSession, ledger: Ledger) -> tuple[dict[str, int], dict
     return {row["topic"]: row["records"] for row in rows}, {row["topic"]: row["bad"] for row in rows if row["bad"]}
 
 
-def _quarantined(spark: SparkSession, ledger: Ledger) -> dict[str, int]:
+def _quarantined(spark: SparkSession, ledger: Ledger) -> tuple[dict[str, int], dict[str, int]]:
+    """Records by reason: all, and those that are open."""
     from lakestreams.engine.publish import quarantine  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import quarantined  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay.requests import OPEN  # noqa: PLC0415 - needs pyspark
 
-    kept = quarantine.table(ledger)
-    if not kept.exists(spark):
-        return {}
-    rows = (
-        kept.read(spark)
-        .where(f"pipeline = {literal(ledger.pipeline)}")
-        .groupBy("code")
-        .count()
-        .orderBy("code")
-        .collect()
-    )
-    return {row["code"]: row["count"] for row in rows}
+    if not quarantine.table(ledger).exists(spark):
+        return {}, {}
+    counted = quarantined.with_decisions(spark, ledger).groupBy("code", "state").count().orderBy("code").collect()
+    every, undecided = Counter[str](), Counter[str]()
+    for code, state, count in counted:
+        every[code] += count
+        undecided[code] += count if state == OPEN else 0
+    return dict(every), dict(undecided)
 
 
 def _counted(spark: SparkSession, ledger: Ledger, status: Status) -> None:
@@ -297,13 +298,16 @@ def show(screen: Screen, one: Status) -> None:
         for p in one.partitions:
             if p.why:
                 screen.say(Text(f"held of {p.topic}-{p.partition}: {p.why}", style="yellow"))
-    for title, counts in (
-        ("ingested", one.bronze_rows),
-        ("unreadable", one.unreadable),
-        ("quarantine", one.quarantine),
-    ):
+    for title, counts in (("ingested", one.bronze_rows), ("unreadable", one.unreadable)):
         if counts:
             screen.say(f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
+    if one.quarantine:
+        left = one.quarantine_open
+        told = (
+            f"{code} {count:,}" + (f" ({left[code]:,} open)" if left[code] < count else "")
+            for code, count in one.quarantine.items()
+        )
+        screen.say("quarantine: " + ", ".join(told))
     for node, counts in one.races.items():
         screen.say(f"races of {node}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
     if one.expectations:
