@@ -6,6 +6,7 @@ longer holds is found within some weeks. Within one it is the same sample, so wh
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -39,12 +40,18 @@ def sampled(
 
 
 def of_soak(items: Sequence[pytest.Item], most: int, seed: str) -> list[pytest.Item]:
-    """So many long tests, one case of each, in their order. Those that may take longer than any test of `make test` are left out."""
+    """So many long tests, one case of each, in their order. Those that may take longer than any test of `make test` are left out.
+
+    A test that is added or removed changes the sample by one at most.
+    """
+
+    def drawn(name: str) -> str:
+        return hashlib.sha256(f"{seed} {name}".encode()).hexdigest()
+
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         limit = item.get_closest_marker("timeout")
         if item.get_closest_marker("soak") and (limit is None or limit.args[0] <= LONGEST_S):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    by_seed = random.Random(seed)
-    kept = {by_seed.choice(cases[test]) for test in by_seed.sample(sorted(cases), min(most, len(cases)))}
+    kept = {min(cases[test], key=lambda case: drawn(case.nodeid)) for test in sorted(cases, key=drawn)[:most]}
     return [item for item in items if item in kept]

@@ -42,5 +42,8 @@ def test_a_sample_has_one_case_of_each_test_and_no_campaign(items: list[pytest.I
 
 def test_each_case_gets_its_turn_by_the_seed(items: list[pytest.Item]) -> None:
     assert of_soak(items, 4, "a seed") == of_soak(items, 4, "a seed")
+    fewer = [item for item in items if not item.nodeid.startswith("test_a.py")]
+    left = [item for item in of_soak(items, 4, "a seed") if item in fewer]
+    assert set(left) <= set(of_soak(fewer, 4, "a seed")), "what is removed changes nothing else"
     seen = {item.nodeid for seed in range(60) for item in of_soak(items, 4, str(seed))}
     assert len(seen) == 6 * 3
