@@ -169,7 +169,6 @@ STEPS = (
 )  # fmt: skip
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "steps",
     [
