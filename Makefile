@@ -37,9 +37,9 @@ soak:  ## the long tests; seeds are printed; then every other test on the Spark 
 	&& export LAKESTREAMS_SPARK=lts && $(START) && "$$py" -m lakestreams.local.cds && exec "$$py" -m pytest -m "not soak" $(TWO)
 
 SEED ?= $(shell date -u +%G-W%V)
-soak-sample:  ## some of the long tests, one case of each; SEED, which is this week unless given, says which; SAMPLE=30 how many
+soak-sample:  ## some of the long tests, one case of each; SEED, which is this week unless given, says which; SAMPLE=20 how many
 	@$(START) && "$$py" -m lakestreams.local.cds && echo "SEED=$(SEED)" \
-	&& exec "$$py" -m pytest --soak-sample $(or $(SAMPLE),30) --soak-seed "$(SEED)" $(TWO)
+	&& exec "$$py" -m pytest --soak-sample $(or $(SAMPLE),20) --soak-seed "$(SEED)" $(TWO)
 
 bench:  ## beside Kafka Streams, Flink SQL and Spark's own operators, then by size; BENCH="--scale 0.1" GROWTH="--sizes 100000" and more
 	@$(START) && "$$py" -m lakestreams.local.cds && "$$py" -m bench.versus $(BENCH) && exec "$$py" -m bench.growth $(GROWTH)
