@@ -77,3 +77,33 @@ def test_a_declaration_of_few_levels_is_read_and_one_of_many_refused(shape: str)
     for levels in (100, 450, 2_000):
         with pytest.raises(InvalidFormat, match="nests deeper than 100 levels"):
             Json(declared(levels)).fields  # noqa: B018
+
+
+@pytest.mark.parametrize("text", ["(" * 20 + "a" + ")" * 20, "not " * 49 + "a"])
+def test_whoever_calls_may_have_used_most_of_the_stack(text: str) -> None:
+    def called(levels: int) -> None:
+        if levels:
+            called(levels - 1)
+        else:
+            compile_expression(text)
+            assert len(Json("a " + "array<" * 20 + "int" + ">" * 20).fields) == 1
+
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)
+    try:
+        called(700)
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@pytest.mark.parametrize("word", ["struct", "date", "bigint", "decimal", "enum"])
+def test_types_in_round_brackets_take_no_time(word: str) -> None:
+    """Each level takes the parser twice the time of the one within: of 60 it never ends."""
+    compile_expression("date(" * 10 + "a" + ")" * 10)
+    for text in (f"{word}(" * 60 + "a" + ")" * 60, "cast(a as " + f"{word}(" * 60 + "1" + ")" * 61):
+        with pytest.raises(ExpressionRefused, match="more than 10 types are called in each other"):
+            compile_expression(text)
+    for declared in (f"a {word}(" + f"{word}(" * 60 + "int" + ")" * 61, f"a int, b {word}(int)"):
+        with pytest.raises(InvalidFormat, match="something else than numbers in round brackets"):
+            Json(declared).fields  # noqa: B018
+    assert len(Json("a decimal(10, 2) comment 'of (all) ((x))', b decimal( 5 )").fields) == 2

@@ -23,7 +23,7 @@ from lakestreams.expressions.environment import References, Written, resolved
 from lakestreams.expressions.names import Parts, path_of
 from lakestreams.expressions.sql import TOO_DEEP, Renderer, Resolve
 from lakestreams.expressions.text import leaves_of, parse, short, tokens_of
-from lakestreams.nesting import MOST_LEVELS, ensure_stack
+from lakestreams.nesting import MOST_LEVELS, with_stack
 from lakestreams.spark import F
 from lakestreams.sql import quoted
 from lakestreams.topology.fields import kind_of
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lakestreams.topology.fields import Fields
 
 MAX_LENGTH: Final = 10_000  # characters of a text
-_SHORT, _SHALLOW = 200, 20  # characters and brackets that Python's usual stack is enough for
 
 
 @dataclass(frozen=True)
@@ -126,22 +125,24 @@ def _compiled(text: str, written: str, where: str | None) -> Expression:
     if len(text) > MAX_LENGTH:
         msg = f"the expression has {len(text)} characters; {MAX_LENGTH} are the most"
         raise ExpressionRefused(msg, where=where)
-    if len(text) > _SHORT or text.count("(") > _SHALLOW:
-        ensure_stack()
     try:
-        tokens = tokens_of(text, where)
-        tree = parse(tokens, text, where)
-        seen: list[Parts] = []
-
-        def noted(parts: Parts) -> str:
-            seen.append(parts)
-            return ".".join(map(quoted, parts))
-
-        renderer = Renderer(text, where, noted)
-        sql = renderer.render(tree)
+        return with_stack(lambda: _read(text, written, where))
     except RecursionError:
         msg = f"more than {MOST_LEVELS} levels deep, in {short(text)}"
         raise ExpressionRefused(msg, hint=TOO_DEEP, where=where) from None
+
+
+def _read(text: str, written: str, where: str | None) -> Expression:
+    tokens = tokens_of(text, where)
+    tree = parse(tokens, text, where)
+    seen: list[Parts] = []
+
+    def noted(parts: Parts) -> str:
+        seen.append(parts)
+        return ".".join(map(quoted, parts))
+
+    renderer = Renderer(text, where, noted)
+    sql = renderer.render(tree)
     # sqlglot drops a token here and there: what is not in the tree was not checked, and would not be evaluated
     if renderer.leaves != leaves_of(tokens):
         msg = f"the expression {short(text)} cannot be read without doubt"

@@ -35,6 +35,7 @@ Leaf = tuple[str, str | Decimal]
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?([lLdDfF])?\Z")
+_MOST_TYPES: Final = 10
 _PUNCTUATION: Final = frozenset("( ) [ ] , . + - * / % || = == != <> < <= > >= <=> & | ^ ~ ! ::".split())
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _ESCAPED: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": r"\%", "_": r"\_"}
@@ -207,6 +208,9 @@ def parse(tokens: list[Token], text: str, where: str | None) -> exp.Expr:
         if previous.text == "." and token.token_type is TokenType.STRING:
             msg = f"a text after a dot in {short(text)}"
             raise ExpressionRefused(msg, where=where)
+    if _calls_of_types(tokens) > _MOST_TYPES:
+        msg = f"more than {_MOST_TYPES} types are called in each other, in {short(text)}"
+        raise ExpressionRefused(msg, hint="write cast(... as ...), or split it into several steps", where=where)
     try:
         trees = _Bare().parser().parse(tokens, text)
     except SqlglotError as error:
@@ -221,6 +225,20 @@ def parse(tokens: list[Token], text: str, where: str | None) -> exp.Expr:
         msg = f"{short(text)} is not one expression"
         raise ExpressionRefused(msg, where=where)
     return trees[0]
+
+
+def _calls_of_types(tokens: Sequence[Token]) -> int:
+    """How many calls such as `date(...)` lie in each other: the parser reads each as a type first, and all in it twice."""
+    open_: list[bool] = []
+    most = now = 0
+    for before, token in pairwise(tokens):
+        if token.text == "(":
+            open_.append(before.token_type in SparkParser.TYPE_TOKENS)
+            now += open_[-1]
+            most = max(most, now)
+        elif token.text == ")" and open_:
+            now -= open_.pop()
+    return most
 
 
 def _at(error: SqlglotError, text: str) -> str:

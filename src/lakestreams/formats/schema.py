@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -14,7 +15,7 @@ from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import Field
 from lakestreams.formats.kinds import BASE64, UNITS, Array, Kind, Leaf, Map, Member, Struct
 from lakestreams.formats.places import RESERVED_PREFIX
-from lakestreams.nesting import MOST_LEVELS, ensure_stack
+from lakestreams.nesting import MOST_LEVELS, with_stack
 
 if TYPE_CHECKING:
     from sqlglot.dialects.dialect import Dialect
@@ -23,7 +24,9 @@ _SPARK_TYPES = {"int", "bigint", "smallint", "tinyint", "float", "double", "stri
                 "timestamp_ntz", "decimal", "binary", "array", "map", "struct"}  # fmt: skip
 _MAX_PRECISION = 38
 _SHOWN = 60
-_SHALLOW = 20  # types in each other that Python's usual stack is enough for
+_IN_QUOTES = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|\"(?:[^\"\\]|\\.)*\"")
+_NO_NUMBERS = re.compile(r"\((?!\s*\d+\s*(?:,\s*\d+\s*)?\))")
+"""A round bracket of anything but numbers. Of types in round brackets each level takes the parser twice the time."""
 # Types of sqlglot that Spark lacks stand for ours: its parser takes no name for a type that it does not know.
 _STAND_INS: Final = {
     "TIMESTAMP_S": TokenType.TIMESTAMP_S,
@@ -54,10 +57,11 @@ def parse_ddl(ddl: str) -> tuple[Field, ...]:
         InvalidFormat: if it is no column list, names a column twice, or has no column.
     """
     dialect: type[Dialect] = _Ddl
-    if ddl.count("<") > _SHALLOW:
-        ensure_stack()
+    if _NO_NUMBERS.search(_IN_QUOTES.sub("``", ddl)):
+        msg = f"the schema {ddl[:_SHOWN]!r} has something else than numbers in round brackets"
+        raise InvalidFormat(msg, hint="write decimal(10, 2), but array<int> and struct<a: int>")
     try:
-        statements = sqlglot.parse(f"CREATE TABLE t ({ddl})", dialect=dialect)
+        statements = with_stack(lambda: sqlglot.parse(f"CREATE TABLE t ({ddl})", dialect=dialect))
     except sqlglot.errors.SqlglotError as error:
         msg = f"the schema {ddl!r} cannot be read: {str(error).splitlines()[0]}"
         raise InvalidFormat(msg) from None
