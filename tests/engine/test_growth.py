@@ -19,10 +19,12 @@ from tests.maintenance.test_maintain import ANY_TIME, lose_caches, trimming
 from tests.operators.wild import home
 
 from lakestreams import StreamsBuilder, Text, Topology
+from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.runtime.progress import wall_clock_ms
 from lakestreams.engine.state.inputs import grown, over, partitions_of, reopens
 from lakestreams.engine.state.operator_state import Outgrown
+from lakestreams.errors import Fenced
 from lakestreams.evaluate import walk
 from lakestreams.evaluate.inputs import Results
 from lakestreams.maintenance.trimming import _portions
@@ -194,6 +196,28 @@ def test_what_cannot_be_made_again_is_built_on_though_a_topic_has_grown(spark: S
     fed(rig, view(1, 0, "x", 101))
     fed(rig, view(1, 1, "x", 102))
     assert counts_of(rig) == [("k", 90, 1), ("x", 100, 3)]
+
+
+def test_a_driver_that_goes_on_behind_itself_takes_the_pipeline_from_nobody_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A newer driver came while it saw that a topic has grown: that one goes on, as it would behind any other fault."""
+    rig = Rig(spark, tmp_path, windowed(), Log((), {(VIEWS, 0): 0}))
+    older, newer = rig.driver, rig.take_over()
+    kept = older._round
+
+    class Grown:
+        cycles, run = kept.cycles, kept.run
+
+        def __call__(self, _again_in_s: float | None) -> None:
+            raise Outgrown
+
+    older._round = Grown()
+    with pytest.raises(Fenced, match="took it over"):
+        older.round()
+    with pytest.raises(RuntimeError, match="start a new one"):
+        older.round()
+    assert Ledger(rig.bench.lake, "grown").claimed(spark).epoch == newer.summary.epoch
 
 
 # --- plain Python ----------------------------------------------------------------------------------------------------
