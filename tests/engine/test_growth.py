@@ -121,9 +121,7 @@ def test_a_window_that_had_closed_takes_a_record_of_a_partition_that_is_new(
     broker.produce(views, [("x", "/4", 101, 0)])
     driver.round()
     driver.end()
-    assert [warning for warning in driver.summary.warnings if "has grown" in warning] == [
-        "a topic has grown: what windows keep is made once more from bronze"
-    ]
+    assert driver.summary.warnings == ["a topic has grown: what windows keep is made once more from bronze"]
     rows = bench.silver(OUTPUT).select("user", "window_start_ms", "count").collect()
     assert sorted(tuple(row) for row in rows) == [("k", 0, 2), ("x", 100, 2)]
     assert_sound(bench)
