@@ -12,6 +12,7 @@ anything is deleted, so a trim that was begun is finished by the next one.
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -133,8 +134,9 @@ class Trimming:
         """Up to which of these cycles may be trimmed, and why no more is; 0: none."""
         stored = decisions.cycle_of(history.state) if self.remembers else history.done_cycle
         done = decisions.trim_target([*plans], history.done_cycle, stored)
-        fit = [cycle for cycle, plan in plans.items() if not self.reopened_since(plan, history)]
-        reached = decisions.trim_target(fit, history.done_cycle, stored)
+        cycles = sorted(plans)  # there may be a million; topics only grow, so all behind the first one that is fit are
+        fit = bisect_left(cycles, True, key=lambda cycle: not self.reopened_since(plans[cycle], history))
+        reached = decisions.trim_target(cycles[fit:], history.done_cycle, stored)
         notes = []
         if reached < done:
             notes.append(
