@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +13,21 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.engine import laid
 from tests.engine.harness import Bench, assert_sound, fresh_topics
+from tests.engine.test_cuts import STREAM, Log, Record, Rig
 from tests.engine.test_table_state import finished
+from tests.maintenance.test_maintain import ANY_TIME, lose_caches, trimming
 from tests.operators.wild import home
 
 from lakestreams import StreamsBuilder, Text, Topology
+from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan, Range
-from lakestreams.engine.state.inputs import grown, over, partitions_of
+from lakestreams.engine.runtime.progress import wall_clock_ms
+from lakestreams.engine.state.inputs import grown, over, partitions_of, reopens
+from lakestreams.engine.state.operator_state import Outgrown
+from lakestreams.errors import Fenced
 from lakestreams.evaluate import walk
 from lakestreams.evaluate.inputs import Results
+from lakestreams.maintenance.trimming import _portions
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -112,19 +121,140 @@ def test_a_window_that_had_closed_takes_a_record_of_a_partition_that_is_new(
     broker.produce(views, [("x", "/4", 101, 0)])
     driver.round()
     driver.end()
-    assert [warning for warning in driver.summary.warnings if "has grown" in warning] == [
-        "a topic has grown: what windows keep is made once more from bronze"
-    ]
+    assert driver.summary.warnings == ["a topic has grown: what windows keep is made once more from bronze"]
     rows = bench.silver(OUTPUT).select("user", "window_start_ms", "count").collect()
     assert sorted(tuple(row) for row in rows) == [("k", 0, 2), ("x", 100, 2)]
     assert_sound(bench)
 
 
-def test_counts_are_told_where_they_change() -> None:
-    def plan(cycle: int, *counts: int) -> Plan:
-        ranges = [Range(topic, n, 0, 1) for topic, count in zip("ab", counts, strict=False) for n in range(count)]
-        return Plan(cycle, "", (*ranges, Range("a", -1, 0, 1)), {}, 0, 1)
+# --- below Kafka -----------------------------------------------------------------------------------------------------
 
+VIEWS = "Views"
+
+
+def windowed() -> Topology:
+    builder = StreamsBuilder("grown")
+    counts = builder.stream(VIEWS, key=Text("user"), value=Text("page")).group_by_key().windowed_by("10 ms")
+    counts.count(name="counts").to_delta(OUTPUT, mode="merge")
+    return builder.build()
+
+
+def view(partition: int, offset: int, key: str, ts: int) -> Record:
+    return Record(VIEWS, partition, offset, ts, key, "/", STREAM)
+
+
+def fed(rig: Rig, *records: Record) -> None:
+    """One batch, with as many partitions as there are then; a driver that its state does not suffice is followed by another."""
+    ends = dict(rig.log.ends) | {(one.source, one.partition): one.offset + 1 for one in records}
+    rig.log = Log((), ends)
+    try:
+        rig.feed(records, ends)
+    except Outgrown:
+        rig.take_over()
+    rig.finish()
+
+
+def counts_of(rig: Rig) -> list[tuple[Any, ...]]:
+    rows = rig.bench.silver(OUTPUT).select("user", "window_start_ms", "count").collect()
+    return sorted(tuple(row) for row in rows)
+
+
+def grown_rig(spark: SparkSession, root: Path) -> tuple[Rig, int]:
+    """A rig whose topic has grown, so that a window is open again that had closed; and when it had not yet."""
+    rig = Rig(spark, root, windowed(), Log((), {(VIEWS, 0): 0}), snapshot_every=1)
+    fed(rig, view(0, 0, "k", 5), view(0, 1, "x", 100))
+    before_ms = wall_clock_ms()
+    fed(rig, view(1, 0, "k", 7))
+    assert counts_of(rig) == [("k", 0, 2), ("x", 100, 1)]
+    return rig, before_ms
+
+
+def test_what_had_closed_before_a_topic_grew_is_not_trimmed_away(spark: SparkSession, tmp_path: Path) -> None:
+    """A base as of a cycle before would lack the windows that are open again, which the driver has."""
+    rig, before_ms = grown_rig(spark, tmp_path)
+    trimmed = trimming(rig.bench).run(before_ms)
+    assert_sound(rig.bench)
+    assert trimmed.cycle == 0
+    assert [note for note in trimmed.notes if "has grown" in note] != []
+
+    assert trimming(rig.bench).run(ANY_TIME).cycle == 2
+    lose_caches(rig.bench)
+    rig.take_over()
+    fed(rig, view(1, 1, "k", 8))
+    assert counts_of(rig) == [("k", 0, 3), ("x", 100, 1)]
+
+
+def test_what_cannot_be_made_again_is_built_on_though_a_topic_has_grown(spark: SparkSession, tmp_path: Path) -> None:
+    """Bronze is trimmed and the base is lost, which a run survives as long as its state is there."""
+    rig = Rig(spark, tmp_path, windowed(), Log((), {(VIEWS, 0): 0}), snapshot_every=1)
+    fed(rig, view(0, 0, "k", 95), view(0, 1, "x", 100))
+    assert trimming(rig.bench).run(ANY_TIME).cycle == 1
+    for folder in (rig.bench.root / "_lakestreams").glob("state_*__base_?"):
+        shutil.rmtree(folder)
+    fed(rig, view(1, 0, "x", 101))
+    fed(rig, view(1, 1, "x", 102))
+    assert counts_of(rig) == [("k", 90, 1), ("x", 100, 3)]
+
+
+def test_a_driver_that_goes_on_behind_itself_takes_the_pipeline_from_nobody_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A newer driver came while it saw that a topic has grown: that one goes on, as it would behind any other fault."""
+    rig = Rig(spark, tmp_path, windowed(), Log((), {(VIEWS, 0): 0}))
+    older, newer = rig.driver, rig.take_over()
+    kept = older._round
+
+    class Grown:
+        cycles, run = kept.cycles, kept.run
+
+        def __call__(self, _again_in_s: float | None) -> None:
+            raise Outgrown
+
+    older._round = Grown()
+    with pytest.raises(Fenced, match="took it over"):
+        older.round()
+    with pytest.raises(RuntimeError, match="start a new one"):
+        older.round()
+    assert Ledger(rig.bench.lake, "grown").claimed(spark).epoch == newer.summary.epoch
+
+
+# --- plain Python ----------------------------------------------------------------------------------------------------
+
+
+def plan(cycle: int, *counts: int) -> Plan:
+    ranges = [Range(topic, n, 0, 1) for topic, count in zip("ab", counts, strict=False) for n in range(count)]
+    return Plan(cycle, "", (*ranges, Range("a", -1, 0, 1)), {}, 0, 1)
+
+
+def test_counts_are_told_where_they_change() -> None:
     assert grown([plan(4, 2, 2)]) == []
     plans = [plan(2, 1), plan(3, 1, 2), plan(7, 1, 2), plan(8, 3, 2), plan(9, 3, 4)]
     assert grown(plans) == [(3, {"a": 1}), (8, {"a": 1, "b": 2}), (9, {"a": 3, "b": 2})]
+
+
+def test_windows_are_open_again_where_a_topic_has_grown_or_was_not_known() -> None:
+    """A Delta table is read before topics of which nothing was known then, and they had one task."""
+    builder = StreamsBuilder("both")
+    a, b = (builder.stream(topic, key=Text("user"), value=Text("page")) for topic in "ab")
+    counts = a.merge(b).group_by_key().windowed_by("10 ms").count(name="counts")
+    counts.to_delta(OUTPUT, mode="merge")
+    both = builder.build()
+    assert not reopens(both, plan(1, 2, 2), plan(2, 2, 2))
+    assert reopens(both, plan(1, 2, 2), plan(2, 2, 3))
+    assert reopens(both, plan(1, 2), plan(2, 2, 3))
+    assert not reopens(both, plan(1, 2), plan(2, 2, 1))
+    assert not reopens(plain(), plan(1, 2), plan(2, 3))
+
+
+def plain() -> Topology:
+    builder = StreamsBuilder("plain")
+    builder.stream("a", key=Text("user"), value=Text("page")).to_delta(OUTPUT)
+    return builder.build()
+
+
+def test_a_base_does_not_end_before_a_topic_has_grown() -> None:
+    """It is made in parts where records are many, and a part that ends before would lack windows that are open again."""
+    many = [replace(plan(cycle, count), ranges=(replace(one, records=4_000_000), *rest))
+            for cycle, count in enumerate([1, 1, 2, 2], 1) for one, *rest in [plan(cycle, count).ranges]]  # fmt: skip
+    assert _portions(many, lambda _: True) == [1, 2, 3, 4]
+    assert _portions(many, lambda one: not grown([one, many[-1]])) == [3, 4]

@@ -124,11 +124,17 @@ def test_the_next_one_begins_anew() -> None:
 
 
 def test_an_earlier_drivers_cycle_is_open_unless_the_ledger_says_that_it_is_done() -> None:
-    assert LastCycle.of("p", History()).state == "none"
-    assert LastCycle.of("p", History(plan=plan(3), done_cycle=3)).state == "closed"
-    one = LastCycle.of("p", History(plan=plan(3), done_cycle=2))
+    assert LastCycle.of("p", History(), {}).state == "none"
+    assert LastCycle.of("p", History(plan=plan(3), done_cycle=3), {}).state == "closed"
+    one = LastCycle.of("p", History(plan=plan(3), done_cycle=2), {})
     assert one.state == "planned", "however far it came, it is executed again"
     one.revised(plan(3))
     one.executed(METRICS)
     told = one.summary("run", {"join": 1.0}, 5_000)
     assert (told.seconds, told.planned_at_ms, told.closed_at_ms) == ({"join": 1.0}, 5_000, 5_000)
+
+
+def test_of_a_cycle_that_is_repeated_the_time_since_is_told_not_that_of_the_rounds_before() -> None:
+    one = LastCycle.of("p", History(plan=plan(3), done_cycle=2), {"ingest": 900.0, "join": 40.0})
+    one.executed(METRICS)
+    assert one.summary("run", {"ingest": 900.0, "join": 43.0}, 9).seconds == {"join": 3.0}

@@ -134,7 +134,8 @@ class Cycles:
         plan = self.last.open_plan
         if plan is None:
             return
-        self.run.reporter.warn(*tables.repeated(self.run.topology, plan))
+        if plan.cycle != self.topics.stopped:  # else it has written no topic
+            self.run.reporter.warn(*tables.repeated(self.run.topology, plan))
         plan = self.checker.recounted(plan)
         self.last.revised(plan)
         self.execute(plan, repeated=True)

@@ -99,13 +99,21 @@ class Driver:
 
     def start(self) -> None:
         """Checks, takes the pipeline over, closes what a crash left behind, finishes an open plan."""
+        self._start()
+
+    def _start(self, *, again: bool = False) -> None:
+        """Starts, or starts `again` behind its own epoch.
+
+        Raises:
+            Fenced: if another driver has the pipeline by then.
+        """
         setup = self.setup
         with setup.tuning.small_input(), self._failing():
             with setup.reporter.timed("check"):
                 checked = self.check()
-                setup.reporter.warn(*checked.warnings, *setup.tuning.other_zone())
+                setup.reporter.warn_once(*checked.warnings, *setup.tuning.other_zone())
             with setup.reporter.timed("prepare"):
-                run = takeover(setup, checked)
+                run = takeover(setup, checked, self.summary.epoch if again else None)
                 self._round = resume(run, checked.view)
             self._round.cycles.repeat()
 
@@ -126,7 +134,7 @@ class Driver:
         except Outgrown:
             self.setup.reporter.warn("a topic has grown: what windows keep is made once more from bronze")
             self._failed = False
-            self.start()
+            self._start(again=True)
             self.round(again_in_s)
 
     def end(self) -> None:

@@ -38,7 +38,7 @@ def resume(run: Run, view: ClusterView) -> Round:
     """
     spark, ledger, topology, history = run.spark, run.ledger, run.topology, run.history
     checker = _checker(run, view)
-    last = LastCycle.of(topology.name, history)
+    last = LastCycle.of(topology.name, history, run.reporter.summary.seconds)
     ingesting = Ingesting(run, BronzePosition(last, ledger.noted), checker)
     ingesting.resume(ingesting.recover(view))
     remembered = retained.of(spark, ledger, topology, run.configured.semantics, run.settings.snapshot_every)

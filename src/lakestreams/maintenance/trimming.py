@@ -12,7 +12,8 @@ anything is deleted, so a trim that was begun is finished by the next one.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,7 @@ from lakestreams.engine.runtime.conflicts import lost_to_others
 from lakestreams.engine.state import snapshots
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.cached_frames import CachedFrames
-from lakestreams.engine.state.inputs import over
+from lakestreams.engine.state.inputs import over, reopens
 from lakestreams.engine.state.reach import tables_before
 from lakestreams.engine.takeover.claiming import Claiming
 from lakestreams.errors import Fenced
@@ -132,9 +133,17 @@ class Trimming:
     def target(self, history: History, plans: Mapping[int, Plan]) -> tuple[int, list[str]]:
         """Up to which of these cycles may be trimmed, and why no more is; 0: none."""
         stored = decisions.cycle_of(history.state) if self.remembers else history.done_cycle
-        reached = decisions.trim_target([*plans], history.done_cycle, stored)
+        done = decisions.trim_target([*plans], history.done_cycle, stored)
+        cycles = sorted(plans)  # there may be a million; topics only grow, so all behind the first one that is fit are
+        fit = bisect_left(cycles, True, key=lambda cycle: not self.reopened_since(plans[cycle], history))
+        reached = decisions.trim_target(cycles[fit:], history.done_cycle, stored)
         notes = []
-        if plans and reached < max(plans):
+        if reached < done:
+            notes.append(
+                f"cycles {max(reached, decisions.cycle_of(history.trim)) + 1} to {done} are not trimmed yet: a topic has grown "
+                "since, and windows that had closed by then are open again"
+            )
+        if plans and done < max(plans):
             to_cycle = min(history.done_cycle, stored)
             notes.append(
                 f"cycles {to_cycle + 1} to {max(plans)} are not trimmed: what joins and aggregates remember is stored "
@@ -144,6 +153,10 @@ class Trimming:
             notes.append("the configuration is not that of the last run: run the pipeline once before trimming")
             reached = 0
         return reached, notes
+
+    def reopened_since(self, plan: Plan, history: History) -> bool:
+        """Whether windows that had closed behind a plan's cycle are open again: a base as of its end would lack them."""
+        return self.remembers and history.plan is not None and reopens(self.topology, plan, history.plan)
 
     def streams(self, history: History, target: Plan) -> frozenset[str]:
         """The topics of which nothing stays, now or since an earlier trim; what was never read as a stream is not among them."""
@@ -282,14 +295,14 @@ class _Hands:
             case commands.Read("plans"):
                 self._old = own.old(self._history, self._before_ms)
                 self._target, self._notes = own.target(self._history, self._old)
-                return [*self._old] if self._target else []
+                return [cycle for cycle in self._old if cycle <= self._target]
             case commands.Read("holds", stored):
-                return state.is_usable(self._spark, mine, stored, own.fingerprint)
+                return not self._lacks_windows(stored) and state.is_usable(self._spark, mine, stored, own.fingerprint)
             case commands.Read("bronze", (since, target)):
                 topics = [source.topic for source in own.topology.sources]
                 plans = mine.plans(self._spark, since + 1, topics)
                 self._behind = [plan for plan in plans if plan.cycle <= target]
-                return _portions(self._behind)
+                return _portions(self._behind, lambda plan: not own.reopened_since(plan, self._history))
             case commands.Overwrite(stored, since):
                 return self._kept(mine, stored, since)
             case commands.Append(row=("base", *_)):
@@ -313,6 +326,11 @@ class _Hands:
             case _:
                 return self.claiming.hands(command)
         return None
+
+    def _lacks_windows(self, base: StoredState) -> bool:
+        """Whether a trim that never came has left a base, and windows are open again since, which drivers have from before it."""
+        plan = self._old.get(base.cycle) if self._history.trim is None else None
+        return plan is not None and self._own.reopened_since(plan, self._history)
 
     def _newest(self, ledger: Ledger) -> History:
         """The ledger's history; of maintenances before there were rows of them fences alone know."""
@@ -343,15 +361,15 @@ def _said(history: History) -> Plan:
     return history.trim
 
 
-def _portions(plans: Sequence[Plan]) -> list[int]:
-    """The last cycle of each range of plans of not too many records."""
-    ends: list[int] = []
+def _portions(plans: Sequence[Plan], may_end: Callable[[Plan], bool]) -> list[int]:
+    """The last cycle of each range of plans of not too many records, or of more where none may end before."""
+    ends: list[Plan] = []
     records = 0
     for plan in plans:
         own = sum(part.records for part in plan.ranges)
-        if ends and records + own <= _AT_ONCE:
-            ends[-1], records = plan.cycle, records + own
+        if ends and (records + own <= _AT_ONCE or not may_end(ends[-1])):
+            ends[-1], records = plan, records + own
         else:
-            ends.append(plan.cycle)
+            ends.append(plan)
             records = own
-    return ends
+    return [plan.cycle for plan in ends]

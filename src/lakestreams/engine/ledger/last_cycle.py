@@ -45,9 +45,13 @@ class LastCycle:
     _left: CycleSummary | None = None
 
     @classmethod
-    def of(cls, pipeline: str, history: History) -> LastCycle:
-        """As the ledger tells of it: a cycle that is open is to be executed again, however far it came."""
-        return cls(pipeline, history.plan, history.open_plan is not None)
+    def of(cls, pipeline: str, history: History, seconds: Mapping[str, float]) -> LastCycle:
+        """As the ledger tells of it: a cycle that is open is to be executed again, however far it came.
+
+        Args:
+            seconds: wall time of the whole run up to now, by stage: a run may go on behind itself after many rounds.
+        """
+        return cls(pipeline, history.plan, history.open_plan is not None, _before=dict(seconds))
 
     # --- how far it has come ---------------------------------------------------------------------------------------
 

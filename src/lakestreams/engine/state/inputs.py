@@ -22,7 +22,7 @@ from lakestreams.operators.records import ORDER, ORDER_TYPE, STREAM_SIDE, TABLE_
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
 from lakestreams.topology.endpoints import Sink
-from lakestreams.topology.graph import follows_partitions
+from lakestreams.topology.graph import follows_partitions, sources_of
 from lakestreams.topology.joins import ForeignKeyJoin, TableTableJoin, WindowedJoin
 
 if TYPE_CHECKING:
@@ -169,6 +169,16 @@ def grown(plans: Sequence[Plan]) -> list[tuple[int, dict[str, int]]]:
     """
     counts = [(plan.cycle, partitions_of([plan])) for plan in plans]
     return [(cycle, before) for (_, before), (cycle, now) in pairwise(counts) if before != now]
+
+
+def reopens(topology: Topology, then: Plan, now: Plan) -> bool:
+    """Whether a plan knows more partitions than an earlier one, by whose clocks windows had closed: they are open again.
+
+    A topic of which the earlier one knows nothing had one task, as wherever tasks are counted.
+    """
+    topics = {source.topic for node in topology.nodes if node.key_windows is not None for source in sources_of(node)}
+    before, after = partitions_of([then]), partitions_of([now])
+    return any(after.get(topic, 1) > before.get(topic, 1) for topic in topics)
 
 
 def readable(

@@ -16,10 +16,9 @@ from lakestreams.engine.protocol import commands, decisions, keeping
 from lakestreams.engine.state import policy
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.cached_frames import CachedFrames
-from lakestreams.engine.state.inputs import over, partitions_of, records_of
+from lakestreams.engine.state.inputs import over, records_of, reopens
 from lakestreams.errors import BronzeTrimmed
 from lakestreams.evaluate.inputs import Inputs, Results
-from lakestreams.topology.graph import sources_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -52,7 +51,9 @@ class OperatorState:
     every: int
     stored: StoredState | None = None
     since_stored: list[Plan] = field(default_factory=list)
-    _as_of: Plan | None = None  # the stored cycle's, as far as it is there
+    _as_of: Plan | None = (
+        None  # the stored cycle's; None: it is not there, or nothing can take the place of what is stored
+    )
     _again: int = 0  # records that were evaluated once more because they lie behind what is stored
     _cached: CachedFrames = field(default_factory=CachedFrames)
     _retained: state.Frames | None = None  # what is stored, as frames
@@ -69,7 +70,9 @@ class OperatorState:
         at = self.stored.cycle if self.stored else 0
         if at < newest:
             plans = self._plans(at)
-        self._as_of = _of_cycle(plans, at)
+        as_of = _of_cycle(plans, at)
+        stays = self.stored is not None and self._outgrown(self.stored, as_of, plans)
+        self._as_of = None if stays else as_of
         self.since_stored = [plan for plan in plans if at < plan.cycle <= history.done_cycle]
 
     def _plans(self, since: int) -> list[Plan]:
@@ -90,8 +93,8 @@ class OperatorState:
             nonlocal newest
             match command:
                 case commands.Read("holds", stored):
-                    usable = state.is_usable(self.spark, self.ledger, stored, self.fingerprint)
-                    return usable and not self._outgrown(stored, _of_cycle(plans, stored.cycle), plans)
+                    outgrown = self._outgrown(stored, _of_cycle(plans, stored.cycle), plans)
+                    return self._holds(stored) and not (outgrown and self._has_other(history))
                 case commands.Append():
                     return self.ledger.append_stored(self.spark, command)
                 case _:
@@ -102,6 +105,13 @@ class OperatorState:
             return commands.carry_out(keeping.stand(self.ledger.turn, history, self.fingerprint), hands)
         except commands.Stop as stop:
             raise self._missing(newest) from stop
+
+    def _holds(self, stored: StoredState | None) -> bool:
+        return state.is_usable(self.spark, self.ledger, stored, self.fingerprint)
+
+    def _has_other(self, history: History) -> bool:
+        """Whether bronze, or the base where it is trimmed, can take the place of what is stored."""
+        return history.trim is None or (decisions.reaches(history.trim, history.base) and self._holds(history.base))
 
     def _missing(self, history: History) -> BronzeTrimmed:
         base = history.base
@@ -122,10 +132,7 @@ class OperatorState:
         """
         if as_of is None or stored.slot in decisions.SLOTS["base"]:
             return False
-        windowed = [node for node in self.topology.nodes if node.key_windows is not None]
-        topics = {source.topic for node in windowed for source in sources_of(node)}
-        then, now = partitions_of([as_of]), partitions_of(plans)
-        return any(count > then.get(topic, count) for topic, count in now.items() if topic in topics)
+        return reopens(self.topology, as_of, plans[-1])
 
     def inputs(self, plan: Plan) -> Inputs:
         """All records since the stored state; only the cycle's own results are wanted, and what to store if that is due.

@@ -12,6 +12,7 @@ from lakestreams.engine.run import Run, Setup
 from lakestreams.engine.runtime.progress import wall_clock_ms
 from lakestreams.engine.takeover import changed, running, table_identity, tables
 from lakestreams.engine.takeover.claiming import Claiming
+from lakestreams.errors import Fenced
 
 if TYPE_CHECKING:
     from lakestreams.engine.ledger.ledger import Ledger
@@ -20,24 +21,31 @@ if TYPE_CHECKING:
     from lakestreams.kafka.noted import Noted
 
 
-def takeover(setup: Setup, checked: Checked) -> Run:
+def takeover(setup: Setup, checked: Checked, own_epoch: int | None = None) -> Run:
     """Takes a pipeline over: from here on no older driver adds to what is read.
+
+    Args:
+        own_epoch: of this driver, if it goes on behind itself: it takes the pipeline from nobody else.
 
     Raises:
         LakestreamsError: before anything is written, if tables, topics or configuration are others than the ledger says.
-        Fenced: if another driver claimed the same epoch at the same time.
+        Fenced: if another driver claimed the same epoch at the same time, or one behind the driver's own.
     """
     spark, topology, reporter = setup.spark, setup.topology, setup.reporter
     known = table_identity.known(spark, setup.ledger, topology, accept=setup.settings.accept_change)
     history = known.history
+    if own_epoch is not None and history.epoch != own_epoch:
+        raise Fenced(f"a newer driver runs pipeline {topology.name}; nothing was written")
     change = _changed(setup, history)  # refused before anything is written
     reporter.warn(*known.accepted)
     missing = tables.create_tables(spark, setup.ledger, topology, checked.outputs)
-    reporter.warn(*tables.layouts(spark, setup.lake, topology))
+    reporter.warn_once(*tables.layouts(spark, setup.lake, topology))
     if not missing.ledger and not known.tables.has_ledger:  # another driver has made it meanwhile
         history = setup.ledger.history(spark)
     tables.require_same_topics(topology, history, checked.view)
-    reporter.warn(*running.taken_from(history), *running.clock_behind(history, wall_clock_ms()))
+    if own_epoch is None:
+        reporter.warn(*running.taken_from(history))
+    reporter.warn(*running.clock_behind(history, wall_clock_ms()))
     # what was noted before counts: bronze may have more of those topics than the ledger knows
     noted = setup.endpoints.own(checked.view).noted.then(history.noted)
     began = history.epoch > 0
