@@ -51,9 +51,7 @@ class OperatorState:
     every: int
     stored: StoredState | None = None
     since_stored: list[Plan] = field(default_factory=list)
-    _as_of: Plan | None = (
-        None  # the stored cycle's; None: it is not there, or nothing can take the place of what is stored
-    )
+    _as_of: Plan | None = None  # the stored cycle's; None: it is not there, or nothing can replace what is stored
     _again: int = 0  # records that were evaluated once more because they lie behind what is stored
     _cached: CachedFrames = field(default_factory=CachedFrames)
     _retained: state.Frames | None = None  # what is stored, as frames
