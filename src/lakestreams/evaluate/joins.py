@@ -21,11 +21,10 @@ from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
 from lakestreams.operators.records import KEY, VALUE, is_new
-from lakestreams.operators.stream_global_table import kernel as stream_global
-from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_stream import pruning
 from lakestreams.operators.stream_table import kernel as stream_table
+from lakestreams.operators.stream_table.kernel import MAPPED
 from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
 from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.table_table import kernel as table_table
@@ -203,7 +202,8 @@ class Shapes(Lookups):
         self.require_equal_keys(node, types(points, MAPPED), types(table.all(), KEY))
         table = self._remembered(node, "table", self.scope_keys.table(self._with_keys(node, table)))
         mine = self.scope_keys.rows(points, MAPPED)
-        return stream_global.execute(mine, table, node.how, self.since, many_changes=self._many_changes(node.right))
+        many = self._many_changes(node.right)
+        return stream_table.execute(mine, table, node.how, self.since, by=MAPPED, many_changes=many)
 
     def table_table(self, node: TableTableJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
         """Two tables."""

@@ -33,7 +33,7 @@ from lakestreams.operators.records import (
     VALUE,
     is_new,
 )
-from lakestreams.operators.stream_global_table.kernel import MAPPED
+from lakestreams.operators.stream_table.kernel import MAPPED
 from lakestreams.operators.versioned_table import frames as versioned
 from lakestreams.operators.versioned_table.frames import Versioned
 from lakestreams.operators.versions import TableSide
