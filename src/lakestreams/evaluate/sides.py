@@ -221,7 +221,7 @@ class Sides:
         own, scopes = node.history_ms, self.inputs.scopes
         if own is None or scopes is None or not scopes.retention:
             return own
-        return PerTask(scopes.retention, scopes.stride).column(F.col(TASK))
+        return PerTask(scopes.retention, scopes.stride).column()
 
     def _reject(
         self, node: Node, code: str, rows: DataFrame, detail: Column | None = None, *, earlier: bool = False

@@ -84,7 +84,7 @@ def key_hashes(new: Pair, past: Pair, clocks: DataFrame, join: Windowed) -> Data
         moved = _union([side.select(TASK, MOVES) for side in new]).groupBy(TASK).agg(F.max(MOVES).alias(REACHED))
         moving = F.broadcast(clocks.select(TASK, F.col(CLOCK).alias(CARRIED)).join(moved, TASK))
         for arm in join.outer_sides:
-            mine = past[arm].withColumns(join.time_columns()).where(F.col(VALUE).isNotNull())
+            mine = past[arm].where(F.col(VALUE).isNotNull())
             closes = close(join, arm)
             waits = (closes >= F.col(CLOCK)) & (closes >= F.col(CARRIED)) & (closes < F.col(REACHED))
             found.append(mine.join(moving, TASK).where(waits).select(hashed))
