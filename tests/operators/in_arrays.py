@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from tests.reference.records import Record, key_bytes
 
-from lakestreams.operators.segments import MISSING, Flags, Ints, groups, running
+from lakestreams.operators.arrays import MISSING
+from lakestreams.operators.segments import Flags, Ints, groups, running
 from lakestreams.operators.stream_stream.kernel import judge, match
 from lakestreams.operators.stream_stream.rows import LEFT, NOTHING, RIGHT, Rows, Window
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakestreams.operators import arrays
+from lakestreams.operators.arrays import MISSING, Matches
 from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, MATCHED, ORDER, PLACE, TIME, UNMATCHED
-from lakestreams.operators.segments import MISSING, Matches
 from lakestreams.operators.windows import ARM, LEFT_VALUE, RECORD_AT, RIGHT_VALUE, TURN
 
 if TYPE_CHECKING:
@@ -135,10 +135,6 @@ class Placed:
             at = [arrays.take(columns[ORDER], left), pa.array(self._turns(left))]
             made[RECORD_AT] = pa.StructArray.from_arrays(at, [ORDER, TURN])
         return pa.RecordBatch.from_pydict(made)
-
-    def rows(self, places: Ints, names: Sequence[str]) -> dict[str, Any]:
-        """Columns of rows as they came, with their contributors."""
-        return taken(self.columns, self.order[places], names)
 
     def _in_order(self, values: Any, otherwise: Any) -> Any:
         """Values of the rows by their places; another one where none came."""

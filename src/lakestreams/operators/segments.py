@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +12,6 @@ from numpy.typing import NDArray
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
-MISSING: Final = -1  # the place of what is not there
-
-
-class Matches(NamedTuple):
-    """Results: places of the left record, of the right one and of the trigger; the place among the trigger's results."""
-
-    left: Ints
-    right: Ints
-    trigger: Ints
-    place: Ints
-
-    def at(self, which: Ints | Flags | slice) -> Matches:
-        """Some of them."""
-        return Matches(*(one[which] for one in self))
 
 
 def groups(group: Ints) -> Iterator[tuple[int, Ints]]:

@@ -84,7 +84,6 @@ class Windowed(Shares):
     """The options of a windowed join; times in ms.
 
     Attributes:
-        how: `inner`, `left` or `outer`.
         before, after: `l.ts - before <= r.ts <= l.ts + after`.
         grace: how long a window stays open after its end.
         emit: when unmatched rows come out.
@@ -126,15 +125,11 @@ class Windowed(Shares):
 
 
 class Times(NamedTuple):
-    """Before, after and grace as columns, and what follows from them."""
+    """Before, after and grace as columns."""
 
     before: Column
     after: Column
     grace: Column
-
-    def end(self, arm: int) -> Column:
-        """When a record's window ends, from its time."""
-        return F.col(TIME) + (self.after if arm == LEFT else self.before)
 
 
 def both_sides(left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
@@ -172,7 +167,7 @@ def close(join: Windowed, arm: int | None = None) -> Column:
     if arm is None:
         return by_arm(lambda mine: close(join, mine))
     times = join.times()
-    return times.end(arm) + times.grace
+    return F.col(TIME) + (times.after if arm == LEFT else times.before) + times.grace
 
 
 def steps(join: Windowed) -> Column:

@@ -37,7 +37,6 @@ def with_clock(rows: DataFrame, clocks: DataFrame | None, since: int, *, ascendi
     Args:
         rows: a records frame with `task` and `moves`, what a row moves its task's clock to.
         clocks: the clocks of the past, as `last_clocks` left them; or None.
-        since: the first new cycle.
         ascending: whether every row moves its task's clock to its own stream time (see `operators.clocks`).
     """
     rows = rows.withColumn(CLOCK, F.lit(None).cast("bigint"))

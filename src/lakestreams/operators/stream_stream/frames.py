@@ -79,7 +79,6 @@ def execute(
         left, right: records frames with `task`, the past that `retain` kept and what is new; null keys and values
             among them, since they move the clock. `moves` where a row moves the clock further than to its own time;
             the clocks (`windows.CLOCKS`) where they are known.
-        since: the first new cycle.
         both: left and right as arms with their clocks (`with_clocks`), where they are made already.
 
     Returns:

@@ -19,19 +19,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from lakestreams.operators.segments import (
-    MISSING,
-    Flags,
-    Ints,
-    Matches,
-    Ranks,
-    first_above,
-    pieces,
-    places,
-    ranges,
-    running,
-    sorted_by,
-)
+from lakestreams.operators.arrays import MISSING, Matches
+from lakestreams.operators.segments import Flags, Ints, Ranks, first_above, pieces, places, ranges, running, sorted_by
 from lakestreams.operators.stream_stream.rows import LEFT, NOTHING, Judged, Rows, Window
 
 AT_ONCE: Final = 400_000  # records whose partners are looked for at once, if their keys differ

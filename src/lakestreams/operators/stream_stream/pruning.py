@@ -40,7 +40,6 @@ def prune(
     Args:
         new: the new rows of the left and of the right side, with `task` and `moves`.
         past: what is retained of them.
-        since: the first new cycle.
         clocks: of the past, as `last_clocks` gives them.
         extract: computes what is reached, before all else.
 
@@ -68,12 +67,7 @@ def last_clocks(past: Pair) -> DataFrame:
 
 
 def key_hashes(new: Pair, past: Pair, clocks: DataFrame, join: Windowed) -> DataFrame:
-    """Hashes of the keys whose past is wanted: those of new rows, and those of rows whose windows may close now.
-
-    Args:
-        new: the new rows of the left and of the right side, with `task` and `moves`.
-        past: what is retained of them.
-        clocks: of the past, as `last_clocks` gives them.
+    """Of what `prune` is given the hashes of the keys whose past is wanted: those of new rows, and those of rows whose windows may close now.
 
     Returns:
         A column `key_hash`, each once. Two keys of one hash do no harm.
@@ -97,7 +91,6 @@ def clock_rows(clocks: DataFrame, like: DataFrame, since: int) -> DataFrame:
     Args:
         clocks: as `last_clocks` gives them.
         like: what is retained of a side: the columns wanted.
-        since: the first new cycle.
     """
     # the fields of an order, from the cycle to the attempt
     order = F.struct(F.lit(since - 1), F.col(_LAST) + 1, F.lit(STREAM_SIDE), F.lit(""), F.lit(0), F.lit(0), F.lit(0))

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakestreams.operators import arrays
+from lakestreams.operators.arrays import MISSING, Matches
 from lakestreams.operators.placed import Placed
 from lakestreams.operators.records import TASK, TIME
-from lakestreams.operators.segments import MISSING, Matches
 from lakestreams.operators.stream_stream import kernel
 from lakestreams.operators.stream_stream.rows import NOTHING, Rows, Window
 from lakestreams.operators.windows import (

@@ -76,8 +76,6 @@ def execute(
     Args:
         points: records, new rows only.
         table: versions, new ones and older ones; a version is seen only by later points.
-        how: `inner` or `left`.
-        since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
         by: the points' column that holds the table's key; null: none.
         many_changes: whether the table's changes are so many that some keys may have many versions: these then go another way.

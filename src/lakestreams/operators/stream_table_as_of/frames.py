@@ -59,7 +59,6 @@ class AsOf(Shares):
     """The options of the join. Times are in ms: numbers, or expressions over `task`, which let many histories share a job.
 
     Attributes:
-        how: `inner` or `left`.
         history: the table's history retention.
         grace: how long records of the stream wait, at most the history; None is no grace.
         overlap: whether both sides hold rows of one source record, and whose come first.
@@ -79,7 +78,6 @@ def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> D
     Args:
         points: a records frame of the stream with `task`; with grace also the past points that `grace.retain` left.
         versions: a records frame of the table with `task`, past rows (as `versioned_table.frames.retain` left them) and new ones.
-        since: the first new cycle.
 
     Returns:
         Records columns with `rk` and `rv` (the version's key and value, null where unmatched), key and time the point's, `kind`

@@ -19,18 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakestreams.operators.segments import (
-    MISSING,
-    Flags,
-    Ints,
-    Matches,
-    Ranks,
-    first_above,
-    groups,
-    places,
-    running,
-    sorted_by,
-)
+from lakestreams.operators.arrays import MISSING, Matches
+from lakestreams.operators.segments import Flags, Ints, Ranks, first_above, groups, places, running, sorted_by
 from lakestreams.operators.versioned_table.kernel import NEVER, Store, Versions, puts
 
 

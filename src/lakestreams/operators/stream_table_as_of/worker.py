@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lakestreams.operators.arrays import MISSING
 from lakestreams.operators.placed import Placed
 from lakestreams.operators.records import PLACE, TASK, TIME
-from lakestreams.operators.segments import MISSING
 from lakestreams.operators.stream_table_as_of import kernel
 from lakestreams.operators.stream_table_as_of.kernel import Asked, Rows
 from lakestreams.operators.versioned_table.kernel import bounds
@@ -35,7 +35,6 @@ class Options:
     Attributes:
         is_left: whether a record that meets no version comes out without one.
         waits: whether there is a grace.
-        since: the first new cycle.
         right_first: the order of rows that one source record has on both sides.
         with_records: whether results bring the places of their records.
     """

@@ -96,7 +96,6 @@ def execute(
     """The rows that new records trigger.
 
     Args:
-        since: the first new cycle.
         wanted: the first cycle whose results are counted.
         counted: counts rows on their way by aggregates with names, and gives them as they are: how many records `came`, and what
             became of them: `matched`, `unmatched` and `amended`; `expired` is what an inner join has no row of.

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakestreams.operators.segments import MISSING, Flags, Ints, Matches, first_above, places, running
+from lakestreams.operators.arrays import MISSING, Matches
+from lakestreams.operators.segments import Flags, Ints, first_above, places, running
 
 MET, ALONE, PUT_RIGHT = 0, 1, 2  # kinds of results: with a row, without one, amended
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lakestreams.operators.placed import Placed
+from lakestreams.operators.arrays import MISSING
+from lakestreams.operators.placed import Placed, taken
 from lakestreams.operators.records import AMENDED, CONTRIBUTORS, KEY, KIND, MATCHED, ORDER, PLACE, TASK, TIME, UNMATCHED
-from lakestreams.operators.segments import MISSING, running
+from lakestreams.operators.segments import running
 from lakestreams.operators.stream_table_wait import kernel
 from lakestreams.operators.stream_table_wait.kernel import Ends, Judged, Rows
 from lakestreams.operators.windows import ARM, CLOCK, LEFT, LEFT_VALUE, MOVES, RIGHT_VALUE, Windowed
@@ -36,7 +37,6 @@ class WaitOptions(Shares):
     """The options of the join. Times are in ms.
 
     Attributes:
-        how: `inner` or `left`.
         wait: how long a record waits for a row, or None.
         amend: how long a result without a row can be put right, or None; of a left join.
         overlap: whether both sides hold rows of one source record, and whose come first.
@@ -84,7 +84,7 @@ def looking_out(join: WaitOptions, since: int, columns: Columns) -> Iterator[Any
     found = kernel.looking_out(rows, judged)
     clock = running(rows.moves, rows.task)
     for here in share.pieces(found, np.full_like(found, MISSING)):
-        kept = share.rows(found[here], [name for name in KEPT if name != CLOCK])
+        kept = taken(columns, share.order[found[here]], [name for name in KEPT if name != CLOCK])
         yield pa.RecordBatch.from_pydict({**kept, CLOCK: pa.array(clock[found[here]])})
 
 

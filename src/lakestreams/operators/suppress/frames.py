@@ -13,9 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from lakestreams.operators.balance import evenly
 from lakestreams.operators.records import (
-    CONTRIBUTORS,
     KEY,
-    KIND,
     ORDER,
     PLACE,
     RECORD_COLUMNS,
@@ -36,7 +34,7 @@ from lakestreams.topology.kinds import WINDOW_COLUMNS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BUFFER_COLUMNS = (KEY, VALUE, TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, SINCE)
+BUFFER_COLUMNS = (*LAST, SINCE)
 
 
 def execute(waits: DataFrame, hold: Hold, since: int) -> DataFrame:
@@ -45,7 +43,6 @@ def execute(waits: DataFrame, hold: Hold, since: int) -> DataFrame:
     Args:
         waits: as `waits_of` gives them.
         hold: the options.
-        since: the first new cycle.
     """
     out = waits.where(F.col(TRIGGER).isNotNull())
     if hold.is_final:
