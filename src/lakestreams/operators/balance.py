@@ -28,7 +28,6 @@ def balanced(weights: Mapping[int, int], tasks: int) -> dict[int, int]:
 
     Args:
         weights: what is to be spread to how much work it is.
-        tasks: how many tasks there are.
 
     Returns:
         Thing to number; equal numbers are placed together. With one task, or nothing to spread, all are equal.
@@ -53,7 +52,6 @@ def evenly(task: Column, tasks: int) -> Column:
 
     Args:
         task: an int.
-        tasks: how many there are.
     """
     if not 1 < tasks <= _MOST_TASKS:
         return task

@@ -43,7 +43,6 @@ def with_clocks(both: DataFrame, join: Windowed, since: int = 0, tops: DataFrame
     """Arms with the running maxima at each record.
 
     Args:
-        both: the arms.
         tops: what `tops_of` has made of them or of more, where clocks ascend; made here if it is not given.
 
     `clock` of its task, over every record; `left_time`, `right_time` of its task, over the records that the side's

@@ -61,7 +61,6 @@ def share_tasks(rows: DataFrame, tasks: int, noted: NotedHomes | None = None, re
 
     Args:
         rows: a records frame with `task`; rows without a key do not count.
-        tasks: how many there are.
         noted: what is known of all rows but the rest.
         rest: those; None: there are none.
     """
@@ -151,7 +150,6 @@ def laws_of(keys: Any, task: int, tasks: int, among: Iterable[str]) -> dict[str,
     Args:
         keys: an array of structs; null ones do not count.
         task: where they lie.
-        tasks: how many tasks there are.
         among: the laws that are looked at.
     """
     own = keys.filter(keys.is_valid()).flatten()

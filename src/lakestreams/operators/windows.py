@@ -87,7 +87,6 @@ class Windowed(Shares):
         before, after: `l.ts - before <= r.ts <= l.ts + after`.
         grace: how long a window stays open after its end.
         emit: when unmatched rows come out.
-        rules: `strict` or `kafka`.
         store: for the rules `kafka`.
         overlap: whether both sides hold rows of one source record, and whose come first.
         multi_row: whether a side holds several rows of one source record.
@@ -200,7 +199,6 @@ def as_records(results: DataFrame, right_key: DataType, *, several: bool) -> Dat
 
     Args:
         results: records columns but for the value, with `lv`, `rv`, and the turn of the trigger's row (`turn`).
-        right_key: the type of the right side's key.
         several: whether source records have several rows: then results are counted over all of them, one after the other.
     """
     rows = renumber(results, F.col(TURN), F.col(PLACE)) if several else results

@@ -75,8 +75,6 @@ def in_workers(
 
     Args:
         rows: columns `k`, `o` and `contributors`, and any others.
-        step: from columns to batches.
-        schema: of the batches.
         by: rows that are equal in it come to one call; None: all rows do.
         count: how many calls there may be.
         small: columns that are never many bytes, besides orders and contributors.

@@ -131,7 +131,6 @@ def retain(both: DataFrame, join: Windowed, right_key: DataType) -> tuple[DataFr
 
     Args:
         both: all that `execute` was given, or what of it is `near_the_end`: arms with their clocks.
-        right_key: the type of the right side's key.
 
     Returns:
         Left and right records frames with `task` and the clocks' columns.

@@ -56,11 +56,7 @@ def prune(
 
 
 def last_clocks(past: Pair) -> DataFrame:
-    """How far the clocks of tasks have come: one row a task, `task, clock, horizon, last_stream_time_ms`.
-
-    Args:
-        past: what is retained of the left and of the right side.
-    """
+    """How far the clocks of tasks have come: one row a task, `task, clock, horizon, last_stream_time_ms`."""
     columns = (TASK, CLOCK, HORIZON, F.col(ORDER)["stream_time_ms"].alias(_LAST))
     both = _union([side.select(*columns) for side in past])
     return both.groupBy(TASK).agg(*(F.max(name).alias(name) for name in (CLOCK, HORIZON, _LAST)))
@@ -89,7 +85,6 @@ def clock_rows(clocks: DataFrame, like: DataFrame, since: int) -> DataFrame:
     """Rows without a key, behind the past and before what is new, which move each task's clock to where it was.
 
     Args:
-        clocks: as `last_clocks` gives them.
         like: what is retained of a side: the columns wanted.
     """
     # the fields of an order, from the cycle to the attempt

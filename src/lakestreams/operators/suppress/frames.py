@@ -42,7 +42,6 @@ def execute(waits: DataFrame, hold: Hold, since: int) -> DataFrame:
 
     Args:
         waits: as `waits_of` gives them.
-        hold: the options.
     """
     out = waits.where(F.col(TRIGGER).isNotNull())
     if hold.is_final:
@@ -79,7 +78,6 @@ def waits_of(
         updates: new rows of the table: a records frame with `task`.
         buffered: what waits from before (`retain`), or None.
         clocks: where the tasks' clocks stood: `task, clock` (`last_clocks`), or None.
-        hold: the options.
         shares: how many workers the rows need.
     """
     begins = F.col(KEY)[WINDOW_COLUMNS[1]] if hold.is_final else F.col(TIME)
