@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -117,18 +117,10 @@ class Windowed(Shares):
         """Whether a time differs by task."""
         return any(isinstance(ms, PerTask) for ms in (self.before, self.after, self.grace))
 
-    def times(self) -> Times:
-        """The three times as columns; of rows with a task where they differ by it."""
+    def times(self) -> tuple[Column, ...]:
+        """Before, after and grace as columns; of rows with a task where they differ by it."""
         given = (self.before, self.after, self.grace)
-        return Times(*(ms.column() if isinstance(ms, PerTask) else F.lit(ms).cast("bigint") for ms in given))
-
-
-class Times(NamedTuple):
-    """Before, after and grace as columns."""
-
-    before: Column
-    after: Column
-    grace: Column
+        return tuple(ms.column() if isinstance(ms, PerTask) else F.lit(ms).cast("bigint") for ms in given)
 
 
 def both_sides(left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
@@ -165,8 +157,8 @@ def close(join: Windowed, arm: int | None = None) -> Column:
     """When a record's window closes for good; of the row's own arm if none is given."""
     if arm is None:
         return by_arm(lambda mine: close(join, mine))
-    times = join.times()
-    return F.col(TIME) + (times.after if arm == LEFT else times.before) + times.grace
+    before, after, grace = join.times()
+    return F.col(TIME) + (after if arm == LEFT else before) + grace
 
 
 def steps(join: Windowed) -> Column:

@@ -194,12 +194,12 @@ def _is_open(join: Windowed, horizon: Column) -> Column:
 
 def _reach(join: Windowed) -> Column:
     """How far behind the clock a record may still matter, ms."""
-    times = join.times()
+    before, after, grace = join.times()
     if join.rules == "kafka":
-        return (F.abs(times.before) + F.abs(times.after) + times.grace) * 2
+        return (F.abs(before) + F.abs(after) + grace) * 2
     # a record is open until after + grace (or before + grace) past it; its partners lie up to the window's size before
     # it; one of the two bounds may be negative
-    return F.greatest(times.before + times.after, times.before, times.after) + times.grace
+    return F.greatest(before + after, before, after) + grace
 
 
 # --- what the kernel is given ----------------------------------------------------------------------------------------
