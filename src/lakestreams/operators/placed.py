@@ -74,7 +74,7 @@ class Placed:
         found: Ints = self._in_order(arrays.key_numbers(self.columns[KEY]), MISSING)
         return found
 
-    def there(self, name: str) -> Flags:
+    def not_null(self, name: str) -> Flags:
         """Whether a row's value in a column is not null, by places."""
         found: Flags = self._in_order(arrays.valid(self.columns[name]), otherwise=False)
         return found
@@ -107,16 +107,16 @@ class Placed:
         """Slices of results of these places, none of them too large to be handed over at once."""
         return arrays.batches(self._sizes[self._order[left]] + self._sizes[self._order[right]])
 
-    def results(self, found: Matches, kinds: Any = None, time: Any = None, *, with_records: bool = False) -> Any:
+    def results(self, matches: Matches, kinds: Any = None, time: Any = None, *, with_records: bool = False) -> Any:
         """A batch of results: records columns with `lv`, `rv` and `turn`, and `record_at` if it is wanted.
 
         Args:
-            found: the key is the left record's, else the right one's.
+            matches: the key is the left record's, else the right one's.
             kinds, time: arrays; without kinds results are matched or not, without a time they have the left record's.
             with_records: whether the places of the left records are wanted.
         """
         columns = self.columns
-        left, right, trigger = self._order[found.left], self._order[found.right], self.order[found.trigger]
+        left, right, trigger = self._order[matches.left], self._order[matches.right], self.order[matches.trigger]
         if kinds is None:
             both = (left >= 0) & (right >= 0)
             kinds = pa.array([UNMATCHED, MATCHED]).take(pa.array(both.astype(np.int8)))
@@ -127,7 +127,7 @@ class Placed:
             TIME: arrays.take(columns[TIME], left) if time is None else time,
             ORDER: arrays.take(self.orders, trigger),
             CONTRIBUTORS: arrays.contributors(columns[CONTRIBUTORS], columns[ORDER], left, right),
-            PLACE: pa.array(found.place, pa.int32()),
+            PLACE: pa.array(matches.place, pa.int32()),
             KIND: kinds,
             TURN: pa.array(self._turns(trigger)),
         }

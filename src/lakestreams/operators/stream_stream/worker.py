@@ -104,7 +104,7 @@ def _rows(join: Windowed, since: int, share: Placed) -> Rows:
     return Rows(
         arm=arm,
         key=share.keys(),
-        valued=np.where(arm == LEFT, share.there(LEFT_VALUE), share.there(RIGHT_VALUE)),
+        valued=np.where(arm == LEFT, share.not_null(LEFT_VALUE), share.not_null(RIGHT_VALUE)),
         time=share.ints(TIME),
         moves=share.ints(MOVES),
         task=task,

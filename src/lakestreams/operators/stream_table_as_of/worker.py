@@ -80,7 +80,7 @@ def _rows(options: Options, share: Placed) -> Rows:
         keeps_time=of_stream & ((key >= 0) | moves_time),
         version=of_table & (key >= 0),
         clock=of_table & moves_time,
-        deletion=of_table & ~share.there(RIGHT_VALUE),
+        deletion=of_table & ~share.not_null(RIGHT_VALUE),
         key=key,
         time=share.ints(TIME),
         task=share.ints(TASK, MISSING),

@@ -103,7 +103,7 @@ def _judged(join: WaitOptions, since: int, columns: Columns) -> tuple[Placed, Ro
 
 def _rows(join: WaitOptions, since: int, share: Placed) -> Rows:
     key, is_left, is_row = share.keys(), share.ints(ARM) == LEFT, share.order < share.count
-    left, right = share.there(LEFT_VALUE), share.there(RIGHT_VALUE)
+    left, right = share.not_null(LEFT_VALUE), share.not_null(RIGHT_VALUE)
     of_table = is_row & ~is_left & (key >= 0)
     return Rows(
         looks=is_row & is_left & left & ((join.how == "left") | (key >= 0)),
