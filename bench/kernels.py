@@ -52,19 +52,18 @@ CYCLE = 1
 def _windowed(frames: Frames, count: int) -> Iterator[Case]:
     left = frames.stream("orders", orders(frames.spark, count // 2, SPREAD))
     right = frames.stream("payments", payments(frames.spark, count // 2, SPREAD, WINDOW))
-    shares = -(-count // ROWS_OF_A_WORKER)
+    shares = max(2, -(-count // ROWS_OF_A_WORKER))
     for how in ("inner", "left", "outer"):
         join = _join_of(how)
-        yield Case(f"windowed {how}, by key", count, _join(left, right, join, shares=max(2, shares)))
-        together = replace(join, together=True)
-        by_task = _join(left, right, together, shares=max(2, shares))
+        yield Case(f"windowed {how}, by key", count, _join(left, right, replace(join, shares=shares)))
+        by_task = _join(left, right, replace(join, shares=shares, together=True))
         yield Case(f"windowed {how}, by task", count, by_task)
         if how == "left":
             asks = replace(by_task, options={**by_task.options, "asks": True})
             yield Case(f"windowed {how}, by task, homes looked for", count, asks)
         yield Case(f"windowed {how}, one worker", count, _join(left, right, join))
-    sorting = replace(_join_of("left"), ascending=False)  # what the results of other joins need
-    yield Case("windowed left, clocks sorted", count, _join(left, right, sorting, shares=max(2, shares)))
+    sorting = replace(_join_of("left"), shares=shares, ascending=False)  # what the results of other joins need
+    yield Case("windowed left, clocks sorted", count, _join(left, right, sorting))
 
 
 def _join_of(how: str, window: int = WINDOW) -> Windowed:
@@ -108,7 +107,7 @@ def _beside(cases: Iterable[Case], other: Other) -> Iterator[Case]:
     for case in cases:
         if isinstance(case.run, Windows):
             run, before = case.run, f"{case.name.split(', by ')[0].split(', one ')[0]}, {other.name}"
-            at = id(run.left), id(run.right), (replace(run.join, together=False), "past" in run.options)
+            at = id(run.left), id(run.right), (replace(run.join, shares=1, together=False), "past" in run.options)
             if at not in known:
                 known.add(at)
                 yield Case(before, case.records, partial(run.by, other))

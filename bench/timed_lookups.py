@@ -15,7 +15,7 @@ from lakestreams.operators.stream_table_as_of import frames as frames_as_of
 from lakestreams.operators.stream_table_as_of.frames import AsOf
 from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.stream_table_wait.frames import StreamAndTable
-from lakestreams.operators.stream_table_wait.options import WaitOptions
+from lakestreams.operators.stream_table_wait.worker import WaitOptions
 from lakestreams.operators.versioned_table import frames as versioned
 from lakestreams.operators.versioned_table.frames import Versioned
 

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from tests.reference.records import Record, key_bytes
 
+from lakestreams.operators.arrays import MISSING
 from lakestreams.operators.segments import Flags, Ints, groups, running
 from lakestreams.operators.stream_stream.kernel import judge, match
-from lakestreams.operators.stream_stream.rows import LEFT, MISSING, NOTHING, RIGHT, Rows, Window
+from lakestreams.operators.stream_stream.rows import LEFT, NOTHING, RIGHT, Rows, Window
 
 Arm = Literal["left", "right", "tick"]
 STRIDE = 16  # tasks of a history

@@ -179,7 +179,7 @@ def test_variants_pass_through_a_worker_beside_a_missing_side(spark: SparkSessio
     names = [f"c{place}" for place in range(len(VARIANTS))]
     values = spark.range(0, 9, 1, 1).selectExpr("id", *columns).select("id", F.struct(*names).alias("v"))
     sides = [side(values.where(f"id % {every} = 0"), topic) for topic, every in (("l", 2), ("r", 3))]
-    found = stream_stream.execute(*sides, Windowed("outer", 0, 0), 1, **ways)
+    found = stream_stream.execute(*sides, Windowed("outer", 0, 0, **ways), 1)
     texts = dict(values.select("id", F.to_json("v")).collect())
     rows = found.select("ts", F.to_json("v"), F.to_json("rv")).collect()
     of_l, of_r = ({number: texts[number] for number in range(0, 9, every)} for every in (2, 3))

@@ -18,10 +18,9 @@ from tests.reference.stream_table import STREAM, TABLE, Record, Row, in_order, j
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.evaluate import walk
 from lakestreams.evaluate.inputs import Inputs
-from lakestreams.operators import lookup
 from lakestreams.operators.records import CONTRIBUTOR_TYPE, ORDER_TYPE
 from lakestreams.operators.stream_table import kernel as stream_table
-from lakestreams.operators.versions import TableSide
+from lakestreams.operators.versions import TableSide, of_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -302,7 +301,7 @@ def test_filtering_really_filters(bench: Bench, cases: list[Case]) -> None:
     one = [case for case in cases if case.parts[2]][:1]
     points = bench.points(one, (2,))
     table = TableSide(bench.versions(cases, (0,), live_only=True), bench.versions(cases, (1, 2)))
-    kept = stream_table.retain(table, points)
+    kept = table.each(lambda rows: of_keys(rows, points))
     assert kept.changes is not None
     wanted = {f"{one[0].number}/{record.key}" for record in one[0].parts[2] if record.side == STREAM and record.key}
     assert {row["user"] for row in kept.changes.select("k.user").distinct().collect()} <= wanted
@@ -314,19 +313,19 @@ def test_keys_with_many_versions_go_another_way_and_meet_the_same(
     bench: Bench, cases: list[Case], how: str, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All keys (more than 0 versions in the call), or those that change in it."""
-    monkeypatch.setattr(lookup, "LINEAR_VERSIONS", few)
+    monkeypatch.setattr(stream_table, "LINEAR_VERSIONS", few)
     table = TableSide(bench.versions(cases, (0,), live_only=True), bench.versions(cases, (1, 2)))
     found = produced(how, ["user"], bench.points(cases, (2,)), table, changes=10_000)
     compare(found, expected(cases, how, (0, 1, 2)), cases)
 
 
 @pytest.mark.parametrize(("overlap", "seen"), [("left_first", [None, "1"]), ("right_first", ["1", "2"])])
-@pytest.mark.parametrize("few", [0, pytest.param(lookup.LINEAR_VERSIONS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("few", [0, pytest.param(stream_table.LINEAR_VERSIONS, marks=pytest.mark.slow)])
 def test_a_record_that_is_a_point_and_a_row(
     spark: SparkSession, overlap: Any, seen: list[Any], few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream that is also read as a table: the side whose path leaves it first is served first."""
-    monkeypatch.setattr(lookup, "LINEAR_VERSIONS", few)
+    monkeypatch.setattr(stream_table, "LINEAR_VERSIONS", few)
     rows = frame(spark, "s", [("p", "1", 1, 1), ("p", "2", 2, 2)], side=1)
     joined = stream_table.execute(rows, TableSide(None, rows), "left", 0, overlap, many_changes=True)
     assert [row[4] for row in results(joined)] == seen
@@ -375,7 +374,7 @@ def test_keys_of_several_columns_with_nulls_inside(
     cases = histories(CASES // 2, SEED + 1, PAIRS, null_share=0.0)
     table = TableSide(pair_bench.versions(cases, (0,), live_only=True), pair_bench.versions(cases, (1, 2)))
     counts = {"views": 1, "users": 1_000} if few else None
-    monkeypatch.setattr(lookup, "LINEAR_VERSIONS", 1)
+    monkeypatch.setattr(stream_table, "LINEAR_VERSIONS", 1)
     found = produced(how, PAIR, pair_bench.points(cases, (2,)), table, counts, changes)
     wanted = expected(cases, how, (0, 1, 2))
     assert any(row.key == (None, None) and row.right for rows in wanted.values() for row in rows)

@@ -15,7 +15,7 @@ from tests.operators.test_stream_stream import CYCLES, TASKS, costs, cycles
 from lakestreams.operators import versions
 from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.stream_table_wait.frames import StreamAndTable
-from lakestreams.operators.stream_table_wait.options import WaitOptions
+from lakestreams.operators.stream_table_wait.worker import WaitOptions
 from lakestreams.operators.versions import TableSide
 from lakestreams.testing.small import small
 

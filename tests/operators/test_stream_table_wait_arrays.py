@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise, product
 from typing import Any, Literal, TypeAlias
 
@@ -23,8 +24,7 @@ from tests.reference.race import RaceJoin
 from tests.reference.records import Result
 
 from lakestreams.operators.stream_table_wait import worker
-from lakestreams.operators.stream_table_wait.options import WaitOptions
-from lakestreams.operators.stream_table_wait.worker import EXPIRED, Options
+from lakestreams.operators.stream_table_wait.worker import EXPIRED, WaitOptions
 
 SEED, EXAMPLES = 20261128, 25
 KEY = pa.struct({"history": pa.int64(), "k": pa.string()})
@@ -50,8 +50,9 @@ class Waits:
     def __str__(self) -> str:
         return f"{self.how}, wait {self.wait}, amend {self.amend}, {self.lies}"
 
-    def options(self, since: int) -> Options:
-        return Options(WaitOptions(self.how, self.wait, self.amend, overlap="right_first"), since, since)
+    @property
+    def options(self) -> WaitOptions:
+        return WaitOptions(self.how, self.wait, self.amend, overlap="right_first")
 
 
 LIES = tuple(
@@ -124,13 +125,14 @@ def through(way: Way, histories: Sequence[Sequence[Arrival]], join: Waits, cuts:
             for place, one in enumerate(arrivals[start:end], start)
         ]
         state = [one | {"o": one["o"] | {"cycle": -1}, "moves": None} for one in live.values()]
-        rows, options = [*kept, *state, *new], join.options(start + 1)
+        rows, since = [*kept, *state, *new], start + 1
         rng.shuffle(rows)
-        results = run(way, worker.joined, options, rows)
+        joined = partial(worker.joined, wanted=since, with_records=way == "by task and by key")
+        results = run(way, joined, join.options, since, rows)
         came += sum(one["n"] for one in results if one["kind"] == worker.CAME)
         results = [one for one in results if one["kind"] != worker.CAME]
         found += numbered(results) if way == "by task and by key" else results
-        waiting = run(way, worker.looking_out, options, rows)
+        waiting = run(way, worker.looking_out, join.options, since, rows)
         kept = [*({**one, "rv": None, "arm": 0, "moves": one["clock"]} for one in waiting), *carriers([*kept, *new])]
         live |= {key_of(one): one for one in new if one["arm"]}
         live = {key: one for key, one in live.items() if one["rv"] is not None}
@@ -146,25 +148,25 @@ def through(way: Way, histories: Sequence[Sequence[Arrival]], join: Waits, cuts:
     return outcomes
 
 
-def run(way: Way, step: Any, options: Options, rows: Sequence[Row]) -> list[Row]:
+def run(way: Way, step: Any, join: WaitOptions, since: int, rows: Sequence[Row]) -> list[Row]:
     """A step over rows in shares."""
     table = pa.Table.from_pylist(rows, schema=pa.schema(GIVEN))
     by: list[int] = [0] * len(rows)
     if way == "by task":
         by = table.column("task").to_pylist()
     if way == "by task and by key":
-        table = with_ends(options, rows)
+        table = with_ends(join, rows)
         by = [hash(str(key)) % 3 for key in table.column("k").to_pylist()]
-        options = replace(options, with_records=True)
-    return [row for share in shares(table, by) for batch in step(options, columns(share)) for row in batch.to_pylist()]
+    batches = (batch for share in shares(table, by) for batch in step(join, since, columns(share)))
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
-def with_ends(options: Options, rows: Sequence[Row]) -> Any:
+def with_ends(join: WaitOptions, rows: Sequence[Row]) -> Any:
     """What has a use for keys, with its clock, and where bounds end, as `frames` finds it with Spark: one row at a time."""
     found = [one for one in rows if one["o"]["cycle"] < 0]
     clocks: dict[int, int] = {}
     open_: list[Row] = []
-    bounds = {"waited": options.join.wait, "until": options.join.amend}
+    bounds = {"waited": join.wait, "until": join.amend}
     for one in sorted((one for one in rows if one["o"]["cycle"] >= 0), key=lambda one: one["o"]["cycle"]):
         clock = clocks[one["task"]] = max(clocks.get(one["task"], 0), one["moves"])
         made = {**one, "moves": clock}

@@ -21,11 +21,10 @@ from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
 from lakestreams.operators.records import KEY, VALUE, is_new
-from lakestreams.operators.stream_global_table import kernel as stream_global
-from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_stream import pruning
 from lakestreams.operators.stream_table import kernel as stream_table
+from lakestreams.operators.stream_table.kernel import MAPPED
 from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
 from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.table_table import kernel as table_table
@@ -137,29 +136,29 @@ class Shapes(Lookups):
         strict = node.rules == "strict"
         prunes = strict and join.ascending and self._small_input(node)
         mine, other = self._with_reached(node, join, *new) if prunes else self._with_pasts(node, *new)
-        shares, both, keeps = self._shares(node), both_sides(mine, other, join), self.inputs.keeps
+        join = replace(join, shares=self._shares(node))
+        both, keeps = both_sides(mine, other, join), self.inputs.keeps
         reached = self._tops(both, join) if join.ascending else None
         clocked = with_clocks(both, join, self.since, reached) if strict or keeps else None
         if keeps:
             if prunes:
-                every = self._near_the_end(join, shares, both_sides(*self._with_pasts(node, *new), join))
+                every = self._near_the_end(join, both_sides(*self._with_pasts(node, *new), join))
             else:
-                every = self._near_the_end(join, shares, both, reached, clocked)
+                every = self._near_the_end(join, both, reached, clocked)
             kept = stream_stream.retain(every, join, other.schema[KEY].dataType)
             self._keep(node, left=kept[0], right=kept[1])
         if strict and clocked is not None:
             self._reject(node, "LATE", stream_stream.late(clocked, join, self.since), late_by(F.col(CLOSED)))
-            if shares > 1:
+            if join.shares > 1:
                 past = list(self.inputs.retained.get(node.name, {}).values())
                 if node.name in self.results.pruned:
                     past = [clocked.where(~is_new(self.since))]
                 join = replace(join, together=self._share_tasks(node, clocked, join.realm, past))
-        return stream_stream.execute(mine, other, join, self.since, shares=shares, both=clocked)
+        return stream_stream.execute(mine, other, join, self.since, both=clocked)
 
     def _near_the_end(
         self,
         join: Windowed,
-        shares: int,
         both: DataFrame,
         reached: DataFrame | None = None,
         clocked: DataFrame | None = None,
@@ -170,7 +169,7 @@ class Shapes(Lookups):
             both: both sides as arms (see `windows`).
             reached, clocked: what `tops_of` and `with_clocks` have made of them, if they are made already.
         """
-        if shares > 1 and join.ascending and not join.varies:
+        if join.shares > 1 and join.ascending and not join.varies:
             reached = self._tops(both, join) if reached is None else reached
             # each side's table reads them: about as many as are stored
             return self.inputs.hold(stream_stream.near_the_end(both, join, reached))
@@ -203,7 +202,8 @@ class Shapes(Lookups):
         self.require_equal_keys(node, types(points, MAPPED), types(table.all(), KEY))
         table = self._remembered(node, "table", self.scope_keys.table(self._with_keys(node, table)))
         mine = self.scope_keys.rows(points, MAPPED)
-        return stream_global.execute(mine, table, node.how, self.since, many_changes=self._many_changes(node.right))
+        many = self._many_changes(node.right)
+        return stream_table.execute(mine, table, node.how, self.since, by=MAPPED, many_changes=many)
 
     def table_table(self, node: TableTableJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
         """Two tables."""

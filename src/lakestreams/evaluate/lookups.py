@@ -17,10 +17,10 @@ from lakestreams.operators.stream_table_as_of import frames as stream_versioned_
 from lakestreams.operators.stream_table_as_of import grace
 from lakestreams.operators.stream_table_as_of.frames import AsOf
 from lakestreams.operators.stream_table_wait import frames as waiting
-from lakestreams.operators.stream_table_wait.options import WaitOptions
+from lakestreams.operators.stream_table_wait.worker import WaitOptions
 from lakestreams.operators.versioned_table import frames as versioned
 from lakestreams.operators.versioned_table.frames import Versioned
-from lakestreams.operators.versions import TableSide
+from lakestreams.operators.versions import TableSide, of_keys
 from lakestreams.operators.windows import CLOSED
 from lakestreams.topology.graph import is_multi_row, key_source, overlap_of, sources_of
 
@@ -59,7 +59,7 @@ class Lookups(Placement):
             return self._waiting_join(node, points, table)
         mine = self.scope_keys.rows(points)
         if self._small_stream(node):
-            table = stream_table.retain(table, mine)
+            table = table.each(lambda rows: of_keys(rows, mine))
         overlap, many = overlap_of(node, self.topology.nodes), self._many_changes(node.right)
         return stream_table.execute(mine, table, node.how, self.since, overlap, many_changes=many)
 
@@ -131,7 +131,7 @@ class Lookups(Placement):
         """What is retained, and what the join reads. Notes how many rows are retained, if it has them counted."""
         new, past, state = self._clocked(node, node.left, points), self._past(node, "points"), table.state
         if state is not None and self._small_stream(node):
-            state = stream_table.retain(TableSide(state, None), new).all()  # what is retained has met no row of it
+            state = of_keys(state, new)  # what is retained has met no row of it
             if self.inputs.retained_rows >= MANY_RETAINED:
                 state = self._extracted(node, state, self._waiting(node))
         state = None if state is None else state.withColumn(TASK, F.col(ORDER)["partition"])

@@ -10,7 +10,7 @@ from lakestreams.evaluate.joins import Shapes, explain_stream_table, explain_win
 from lakestreams.evaluate.tables import explain_aggregate, explain_suppress
 from lakestreams.operators.foreign_key import stream_table as foreign_key_stream
 from lakestreams.operators.foreign_key import table_table as foreign_key
-from lakestreams.operators.stream_global_table import kernel as stream_global
+from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versioned_table import frames as versioned
 from lakestreams.operators.versions import TableSide
@@ -120,7 +120,7 @@ OPERATORS: dict[type[Node], Operator] = {
     Suppress: Operator(lambda on, node, rows: on.derived.suppress(node, table_side(rows)), explain_suppress),
     WindowedJoin: _join(Shapes.windowed, explain_windowed),
     StreamTableJoin: _join(Shapes.stream_table, explain_stream_table),
-    StreamGlobalJoin: _join(Shapes.stream_global, lambda node: stream_global.explain(node.how)),
+    StreamGlobalJoin: _join(Shapes.stream_global, lambda node: stream_table.explain(node.how, stream_table.MAPPED)),
     TableTableJoin: _join(Shapes.table_table, lambda node: table_table.explain(node.how)),
     ForeignKeyJoin: _join(Shapes.foreign_key, lambda node: foreign_key.explain(node.how)),
     ForeignKeyStreamJoin: _join(Shapes.foreign_key_stream, lambda node: foreign_key_stream.explain(node.how)),

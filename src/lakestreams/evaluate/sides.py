@@ -33,7 +33,7 @@ from lakestreams.operators.records import (
     VALUE,
     is_new,
 )
-from lakestreams.operators.stream_global_table.kernel import MAPPED
+from lakestreams.operators.stream_table.kernel import MAPPED
 from lakestreams.operators.versioned_table import frames as versioned
 from lakestreams.operators.versioned_table.frames import Versioned
 from lakestreams.operators.versions import TableSide
@@ -221,7 +221,7 @@ class Sides:
         own, scopes = node.history_ms, self.inputs.scopes
         if own is None or scopes is None or not scopes.retention:
             return own
-        return PerTask(scopes.retention, scopes.stride).column(F.col(TASK))
+        return PerTask(scopes.retention, scopes.stride).column()
 
     def _reject(
         self, node: Node, code: str, rows: DataFrame, detail: Column | None = None, *, earlier: bool = False

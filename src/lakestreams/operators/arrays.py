@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakestreams.operators.segments import Ints, pieces, ranges
+from lakestreams.operators.segments import Flags, Ints, pieces, ranges
 
+MISSING = -1  # the place of what is not there
 BATCH_BYTES = 64 << 20  # of results that are handed over at once
 BATCH_ROWS = 1 << 17
 _LARGEST = 1 << 62
@@ -173,6 +174,19 @@ def total_order(orders: Any, *further: Ints) -> Ints:
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
+
+
+class Matches(NamedTuple):
+    """Results: places of the left record, of the right one and of the trigger; the place among the trigger's results."""
+
+    left: Ints
+    right: Ints
+    trigger: Ints
+    place: Ints
+
+    def at(self, which: Ints | Flags | slice) -> Matches:
+        """Some of them."""
+        return Matches(*(one[which] for one in self))
 
 
 def take(array: Any, places: Ints) -> Any:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _MASK: Final = 0xFFFFFFFF
 _SEED: Final = 42
-_TRIES_A_TASK: Final = 64
 _MOST_TASKS: Final = 1 << 10
 
 
@@ -29,7 +28,6 @@ def balanced(weights: Mapping[int, int], tasks: int) -> dict[int, int]:
 
     Args:
         weights: what is to be spread to how much work it is.
-        tasks: how many tasks there are.
 
     Returns:
         Thing to number; equal numbers are placed together. With one task, or nothing to spread, all are equal.
@@ -37,24 +35,13 @@ def balanced(weights: Mapping[int, int], tasks: int) -> dict[int, int]:
     if tasks <= 1 or len(weights) <= 1:
         return dict.fromkeys(weights, 0)
     loads = dict.fromkeys(range(min(tasks, len(weights))), 0)
-    numbers = _numbers(tasks, len(loads))
+    numbers = _numbers(len(loads), tasks)
     found: dict[int, int] = {}
     for thing in sorted(weights, key=lambda one: (-weights[one], one)):  # the heaviest first, to where least is
         task = min(loads, key=lambda one: (loads[one], one))
         loads[task] += weights[thing]
         found[thing] = numbers[task]
     return found
-
-
-def _numbers(tasks: int, wanted: int) -> list[int]:
-    """The smallest numbers that fall into so many different tasks."""
-    taken: dict[int, int] = {}
-    for number in range(_TRIES_A_TASK * tasks):
-        taken.setdefault(hashed(number) % tasks, number)
-        if len(taken) >= wanted:
-            break
-    numbers = sorted(taken.values())
-    return [numbers[place % len(numbers)] for place in range(wanted)]
 
 
 def evenly(task: Column, tasks: int) -> Column:
@@ -65,31 +52,34 @@ def evenly(task: Column, tasks: int) -> Column:
 
     Args:
         task: an int.
-        tasks: how many there are.
     """
     if not 1 < tasks <= _MOST_TASKS:
         return task
-    numbers = F.array(*(F.lit(number) for number in _distinct(tasks)))
+    numbers = F.array(*(F.lit(number) for number in _numbers(tasks, _power_of_two(tasks))))
     return F.when(task < tasks, F.get(numbers, task)).otherwise(-task)
 
 
 def by_task(tasks: int) -> tuple[Column, int]:
     """By what rows of so many tasks are exchanged, and over how many of Spark's, so that each has one of its own."""
-    return evenly(F.col(TASK), tasks), 1 << (tasks - 1).bit_length() if 1 < tasks <= _MOST_TASKS else tasks
+    return evenly(F.col(TASK), tasks), _power_of_two(tasks) if 1 < tasks <= _MOST_TASKS else tasks
+
+
+def _power_of_two(count: int) -> int:
+    """The next one that is not below a count."""
+    return 1 << (count - 1).bit_length()
 
 
 @lru_cache
-def _distinct(count: int) -> tuple[int, ...]:
-    """Numbers whose hashes are 0, 1, 2 and so on, modulo the next power of two."""
-    places = 1 << (count - 1).bit_length()
+def _numbers(count: int, tasks: int) -> tuple[int, ...]:
+    """Numbers whose hashes are 0, 1, 2 and so on, modulo so many tasks."""
     found: dict[int, int] = {}
     number = 0
     while len(found) < count:
-        place = hashed(number) % places
-        if place < count:
-            found.setdefault(place, number)
+        task = hashed(number) % tasks
+        if task < count:
+            found.setdefault(task, number)
         number += 1
-    return tuple(found[place] for place in range(count))
+    return tuple(found[task] for task in range(count))
 
 
 def hashed(number: int) -> int:

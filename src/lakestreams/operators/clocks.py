@@ -43,8 +43,6 @@ def with_clocks(both: DataFrame, join: Windowed, since: int = 0, tops: DataFrame
     """Arms with the running maxima at each record.
 
     Args:
-        both: the arms.
-        since: the first new cycle.
         tops: what `tops_of` has made of them or of more, where clocks ascend; made here if it is not given.
 
     `clock` of its task, over every record; `left_time`, `right_time` of its task, over the records that the side's
@@ -64,7 +62,6 @@ def tops_of(both: DataFrame, realm: int, since: int) -> DataFrame:
     Args:
         both: columns `task, o, moves`, and `clock` and `horizon`, null where they are not known yet.
         realm: how many tasks share a history.
-        since: the first new cycle.
     """
     cycle, span, furthest = _cycle(), _span(), F.coalesce(HORIZON, MOVES)
     of_realm = F.floor(F.col(TASK) / realm).alias(_REALM)

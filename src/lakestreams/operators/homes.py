@@ -61,7 +61,6 @@ def share_tasks(rows: DataFrame, tasks: int, noted: NotedHomes | None = None, re
 
     Args:
         rows: a records frame with `task`; rows without a key do not count.
-        tasks: how many there are.
         noted: what is known of all rows but the rest.
         rest: those; None: there are none.
     """
@@ -125,10 +124,12 @@ def _homes_of(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
         kind = keys.type
         counts.update(dict(zip(*(one.tolist() for one in np.unique(task, return_counts=True)), strict=True)))
         own, here = keys.filter(keys.is_valid()).flatten()[0], task[valid(keys)]
-        told = _can_be_hashed(own)
-        for name in [law for law, seen in elsewhere.items() if seen is not None]:
-            other = np.flatnonzero(_LAWS[name](own, tasks) != here) if told else None
-            elsewhere[name] = _with(elsewhere[name], own, other)
+        if not _can_be_hashed(own):
+            elsewhere = dict.fromkeys(_LAWS)
+        for name, seen in elsewhere.items():
+            if seen is not None:
+                seen.update(_not_at_home(own, name, tasks, here).to_pylist())
+                elsewhere[name] = seen if len(seen) <= _LOOKED_FOR else None
     field = kind.field(0).name if kind is not None else ""
     made: list[tuple[Any, ...]] = [(name, None, None, None) for name, seen in elsewhere.items() if seen is None]
     made += [(name, {field: key}, None, None) for name, seen in elsewhere.items() for key in seen or ()]
@@ -138,12 +139,9 @@ def _homes_of(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
         yield pa.RecordBatch.from_pylist([dict(zip(schema.names, one, strict=True)) for one in made], schema)
 
 
-def _with(seen: set[Any] | None, keys: Any, places: Ints | None) -> set[Any] | None:
-    """What was seen, and the keys at these places; None where these are not reported, or are too many."""
-    if seen is None or places is None or len(places) > _LOOKED_FOR:
-        return None
-    found = seen | set(keys.take(pa.array(places)).to_pylist())
-    return found if len(found) <= _LOOKED_FOR else None
+def _not_at_home(keys: Any, law: str, tasks: int, here: Ints | int) -> Any:
+    """The keys that lie elsewhere than a law says, each once."""
+    return keys.take(pa.array(np.flatnonzero(_LAWS[law](keys, tasks) != here))).unique()
 
 
 def laws_of(keys: Any, task: int, tasks: int, among: Iterable[str]) -> dict[str, frozenset[NotedKey]]:
@@ -152,7 +150,6 @@ def laws_of(keys: Any, task: int, tasks: int, among: Iterable[str]) -> dict[str,
     Args:
         keys: an array of structs; null ones do not count.
         task: where they lie.
-        tasks: how many tasks there are.
         among: the laws that are looked at.
     """
     own = keys.filter(keys.is_valid()).flatten()
@@ -160,7 +157,7 @@ def laws_of(keys: Any, task: int, tasks: int, among: Iterable[str]) -> dict[str,
         return {}
     found: dict[str, frozenset[NotedKey]] = {}
     for law in among:
-        elsewhere = own[0].take(pa.array(np.flatnonzero(_LAWS[law](own[0], tasks) != task))).unique()
+        elsewhere = _not_at_home(own[0], law, tasks, task)
         if _is_notable(elsewhere):
             found[law] = frozenset(elsewhere.to_pylist())
     return found

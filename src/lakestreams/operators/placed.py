@@ -8,21 +8,19 @@ and a result can have the order of a row that is not here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from lakestreams.operators import arrays
-from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TIME
-from lakestreams.operators.windows import ARM, LEFT_VALUE, RIGHT_VALUE, TURN
+from lakestreams.operators.arrays import MISSING, Matches
+from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, MATCHED, ORDER, PLACE, TIME, UNMATCHED
+from lakestreams.operators.windows import ARM, LEFT_VALUE, RECORD_AT, RIGHT_VALUE, TURN
 
 if TYPE_CHECKING:
-    from lakestreams.operators.segments import Ints
+    from lakestreams.operators.segments import Flags, Ints
     from lakestreams.operators.workers import Columns
-
-MISSING: Final = -1
-RECORD_AT: Final = "record_at"  # the place of a result's record
 
 
 class Placed:
@@ -65,15 +63,20 @@ class Placed:
         """Lets go of the columns that no result needs whose time is given."""
         self.columns = {name: self.columns[name] for name in (KEY, LEFT_VALUE, RIGHT_VALUE, ORDER, CONTRIBUTORS)}
 
-    def in_order(self, values: Any, otherwise: Any) -> Any:
-        """Values of the rows by their places; another one where none came."""
-        more = np.full(len(self.order) - self.count, otherwise, values.dtype)
-        return (np.append(values, more) if len(more) else values)[self.order]
-
     def ints(self, name: str, null: int = 0) -> Ints:
         """A column of whole numbers or flags by places; if it is missing, as if it held nulls."""
         given = np.full(self.count, null) if name not in self.columns else arrays.ints(self.columns[name], null)
-        found: Ints = arrays.as_one(self.in_order(given, null))
+        found: Ints = arrays.as_one(self._in_order(given, null))
+        return found
+
+    def keys(self) -> Ints:
+        """Equal numbers for equal keys, by places; `MISSING` for null ones."""
+        found: Ints = self._in_order(arrays.key_numbers(self.columns[KEY]), MISSING)
+        return found
+
+    def not_null(self, name: str) -> Flags:
+        """Whether a row's value in a column is not null, by places."""
+        found: Flags = self._in_order(arrays.valid(self.columns[name]), otherwise=False)
         return found
 
     def cycles(self) -> Ints:
@@ -104,27 +107,19 @@ class Placed:
         """Slices of results of these places, none of them too large to be handed over at once."""
         return arrays.batches(self._sizes[self._order[left]] + self._sizes[self._order[right]])
 
-    def results(
-        self,
-        left: Ints,
-        right: Ints,
-        trigger: Ints,
-        place: Ints,
-        kinds: Any,
-        time: Any = None,
-        *,
-        with_records: bool = False,
-    ) -> Any:
+    def results(self, matches: Matches, kinds: Any = None, time: Any = None, *, with_records: bool = False) -> Any:
         """A batch of results: records columns with `lv`, `rv` and `turn`, and `record_at` if it is wanted.
 
         Args:
-            left, right, trigger: places; of a side without a record `MISSING`. The key is the left one's, else the right one's.
-            place: among the trigger's results.
-            kinds, time: arrays; without a time results have the left record's.
+            matches: the key is the left record's, else the right one's.
+            kinds, time: arrays; without kinds results are matched or not, without a time they have the left record's.
             with_records: whether the places of the left records are wanted.
         """
         columns = self.columns
-        left, right, trigger = self._order[left], self._order[right], self.order[trigger]
+        left, right, trigger = self._order[matches.left], self._order[matches.right], self.order[matches.trigger]
+        if kinds is None:
+            both = (left >= 0) & (right >= 0)
+            kinds = pa.array([UNMATCHED, MATCHED]).take(pa.array(both.astype(np.int8)))
         made = {
             KEY: arrays.take(columns[KEY], np.where(left < 0, right, left)),
             LEFT_VALUE: arrays.take(columns[LEFT_VALUE], left),
@@ -132,7 +127,7 @@ class Placed:
             TIME: arrays.take(columns[TIME], left) if time is None else time,
             ORDER: arrays.take(self.orders, trigger),
             CONTRIBUTORS: arrays.contributors(columns[CONTRIBUTORS], columns[ORDER], left, right),
-            PLACE: pa.array(place, pa.int32()),
+            PLACE: pa.array(matches.place, pa.int32()),
             KIND: kinds,
             TURN: pa.array(self._turns(trigger)),
         }
@@ -141,9 +136,10 @@ class Placed:
             made[RECORD_AT] = pa.StructArray.from_arrays(at, [ORDER, TURN])
         return pa.RecordBatch.from_pydict(made)
 
-    def rows(self, places: Ints, names: Sequence[str]) -> dict[str, Any]:
-        """Columns of rows as they came, with their contributors."""
-        return taken(self.columns, self.order[places], names)
+    def _in_order(self, values: Any, otherwise: Any) -> Any:
+        """Values of the rows by their places; another one where none came."""
+        more = np.full(len(self.order) - self.count, otherwise, values.dtype)
+        return (np.append(values, more) if len(more) else values)[self.order]
 
     def _turns(self, numbers: Ints) -> Ints:
         """The turns of rows among those of their source records."""

@@ -36,7 +36,6 @@ def weighed(rows: DataFrame, small: Collection[str] = ()) -> DataFrame:
     """The rows, and behind each of many bytes as many empty ones as it counts more.
 
     Args:
-        rows: any columns.
         small: columns that are never many bytes.
 
     Returns:

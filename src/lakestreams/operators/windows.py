@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -32,22 +33,25 @@ from lakestreams.operators.records import (
     TIME,
     VALUE,
     is_tick,
+    lean_contributors,
     renumber,
 )
+from lakestreams.operators.workers import Shares
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
+    from lakestreams.operators.segments import Ints
     from lakestreams.topology.kinds import Emission, OuterJoinKind, Overlap, Rules, WindowStore
 
 CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON = "clock", "left_time", "right_time", "horizon"
 CLOCKS = (CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON)
-TIMES = ("before", "after", "grace")
 CLOSED = "closed"  # when a late record's window closed
 MOVES = "moves"  # what a row moves the clock to where that is more than its own time
 LEFT, RIGHT = 0, 1
 ARM, AT, PART, LEFT_VALUE, RIGHT_VALUE = "arm", "at", "part", "lv", "rv"
 TURN = "turn"  # of the trigger's row, among the rows of its source record
+RECORD_AT = "record_at"  # the place of a result's record
 
 
 @dataclass(frozen=True)
@@ -62,31 +66,31 @@ class PerTask:
     of: Mapping[int, int]
     stride: int
 
-    def column(self, task: Column) -> Column:
-        """The ms of a row with this task."""
+    def column(self) -> Column:
+        """The ms of a row, by its task."""
         entries = [F.lit(part).cast("bigint") for pair in self.of.items() for part in pair]
-        return F.element_at(F.create_map(*entries), F.floor(task / self.stride).cast("bigint"))
+        return F.element_at(F.create_map(*entries), F.floor(F.col(TASK) / self.stride).cast("bigint"))
+
+    def of_tasks(self, tasks: Ints) -> Ints:
+        """The ms of rows with these tasks."""
+        return np.array([self.of[number] for number in (tasks // self.stride).tolist()], np.int64)
 
 
 Ms: TypeAlias = "int | PerTask"
 
 
 @dataclass(frozen=True)
-class Windowed:
+class Windowed(Shares):
     """The options of a windowed join; times in ms.
 
     Attributes:
-        how: `inner`, `left` or `outer`.
         before, after: `l.ts - before <= r.ts <= l.ts + after`.
         grace: how long a window stays open after its end.
         emit: when unmatched rows come out.
-        rules: `strict` or `kafka`.
         store: for the rules `kafka`.
         overlap: whether both sides hold rows of one source record, and whose come first.
         multi_row: whether a side holds several rows of one source record.
         interleaved: whether, where both hold the same several rows, each goes to both sides before the next.
-        realm: how many tasks share a history: 0 to realm - 1, realm to 2 realm - 1, and so on.
-        together: whether records that pair always lie in one task.
         ascending: whether every row moves its task's clock to its own stream time (`moves`), as sources do under
             the rules `strict`. Then clocks need no sort.
     """
@@ -101,8 +105,6 @@ class Windowed:
     overlap: Overlap = "none"
     multi_row: bool = False
     interleaved: bool = False
-    realm: int = 1
-    together: bool = False
     ascending: bool = False
 
     @property
@@ -112,35 +114,13 @@ class Windowed:
 
     @property
     def varies(self) -> bool:
-        """Whether a time differs by task; then the times are columns of the rows."""
+        """Whether a time differs by task."""
         return any(isinstance(ms, PerTask) for ms in (self.before, self.after, self.grace))
 
-    def times(self) -> Times:
-        """The three times as columns."""
-        if self.varies:
-            return Times(*(F.col(name) for name in TIMES))
-        return Times(*(F.lit(ms).cast("bigint") for ms in (self.before, self.after, self.grace)))
-
-    def time_columns(self) -> dict[str, Column]:
-        """The times as columns of rows with a task, if they differ by it."""
-        if not self.varies:
-            return {}
-        return {
-            name: ms.column(F.col(TASK)) if isinstance(ms, PerTask) else F.lit(ms).cast("bigint")
-            for name, ms in zip(TIMES, (self.before, self.after, self.grace), strict=True)
-        }
-
-
-class Times(NamedTuple):
-    """Before, after and grace as columns, and what follows from them."""
-
-    before: Column
-    after: Column
-    grace: Column
-
-    def end(self, arm: int) -> Column:
-        """When a record's window ends, from its time."""
-        return F.col(TIME) + (self.after if arm == LEFT else self.before)
+    def times(self) -> tuple[Column, ...]:
+        """Before, after and grace as columns; of rows with a task where they differ by it."""
+        given = (self.before, self.after, self.grace)
+        return tuple(ms.column() if isinstance(ms, PerTask) else F.lit(ms).cast("bigint") for ms in given)
 
 
 def both_sides(left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
@@ -163,7 +143,6 @@ def both_sides(left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
             F.col(VALUE).alias(mine),
             F.lit(None).cast(value_types[other]).alias(other),
             *clocks,
-            *(column.alias(name) for name, column in join.time_columns().items()),
         )
 
     return side(left, LEFT, LEFT_VALUE, RIGHT_VALUE).unionByName(side(right, RIGHT, RIGHT_VALUE, LEFT_VALUE))
@@ -178,8 +157,8 @@ def close(join: Windowed, arm: int | None = None) -> Column:
     """When a record's window closes for good; of the row's own arm if none is given."""
     if arm is None:
         return by_arm(lambda mine: close(join, mine))
-    times = join.times()
-    return times.end(arm) + times.grace
+    before, after, grace = join.times()
+    return F.col(TIME) + (after if arm == LEFT else before) + grace
 
 
 def steps(join: Windowed) -> Column:
@@ -188,21 +167,23 @@ def steps(join: Windowed) -> Column:
     return in_order if join.rules == "kafka" else F.lit(True)
 
 
-def require_comparable_keys(both: DataFrame) -> None:
-    """Has Spark refuse keys that cannot be compared, such as maps: workers would number them."""
-    _ = both.select(F.col(KEY) == F.col(KEY)).schema
+def kernel_input(both: DataFrame, *more: str | Column) -> DataFrame:
+    """What each kernel looks at and what its results are made of, and more columns."""
+    return both.select(KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, PLACE, TASK, ARM, lean_contributors(), *more)
 
 
-def results_type(both: DataFrame, *more: StructField) -> StructType:
-    """The columns of a kernel's results over these arms: as they were given, and the turn of the trigger's row."""
+def results_type(both: DataFrame, *, with_records: bool = False) -> StructType:
+    """The columns of a kernel's results over these arms: as they were given, and the turn of the trigger's row.
+
+    Args:
+        with_records: whether results have the places of their records, too: `record_at`.
+    """
     names = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
     made = [StructField(PLACE, IntegerType()), StructField(KIND, StringType()), StructField(TURN, LongType())]
-    return StructType([*(StructField(name, both.schema[name].dataType) for name in names), *made, *more])
-
-
-def place_type(both: DataFrame) -> StructType:
-    """A row's order and turn."""
-    return StructType([StructField(ORDER, both.schema[ORDER].dataType), StructField(TURN, LongType())])
+    if with_records:
+        place = [StructField(ORDER, both.schema[ORDER].dataType), StructField(TURN, LongType())]
+        made.append(StructField(RECORD_AT, StructType(place)))
+    return StructType([*(StructField(name, both.schema[name].dataType) for name in names), *made])
 
 
 def as_records(results: DataFrame, right_key: DataType, *, several: bool) -> DataFrame:
@@ -210,7 +191,6 @@ def as_records(results: DataFrame, right_key: DataType, *, several: bool) -> Dat
 
     Args:
         results: records columns but for the value, with `lv`, `rv`, and the turn of the trigger's row (`turn`).
-        right_key: the type of the right side's key.
         several: whether source records have several rows: then results are counted over all of them, one after the other.
     """
     rows = renumber(results, F.col(TURN), F.col(PLACE)) if several else results

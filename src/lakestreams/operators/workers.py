@@ -15,10 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.errors import LakestreamsError, catalogue
 from lakestreams.operators.balance import by_task
-from lakestreams.operators.records import CONTRIBUTORS, ORDER
+from lakestreams.operators.records import CONTRIBUTORS, KEY, ORDER, PLACE, number_of
 from lakestreams.operators.weights import arrived, weighed
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class Shares:
     """How the rows of a kernel lie, and how many workers they need.
 
     Attributes:
-        realm: how many tasks there are, 0 to realm - 1; of many histories that share a job, each has so many.
+        realm: how many tasks there are, 0 to realm - 1; of many histories that share a job, each has so many: 0 to realm - 1,
+            realm to 2 realm - 1, and so on.
         shares: how many Python workers the rows need.
         together: whether rows of equal keys always lie in one task.
     """
@@ -54,8 +56,10 @@ class Shares:
         """Whether rows go to workers by their keys."""
         return self.shares > 1 and not self.together
 
-    def by_task(self) -> tuple[Column | None, int]:
-        """By what `in_workers` exchanges rows that do not go by their keys, and its count: by task, or few rows not at all."""
+    def spread(self) -> tuple[Column | None, int]:
+        """By what `in_workers` exchanges rows, and its count: by key, by task, or few rows not at all."""
+        if self.by_key:
+            return number_of(F.col(KEY), F.struct(ORDER, PLACE)), self.shares
         return by_task(self.realm) if self.shares > 1 else (None, 1)
 
 
@@ -70,12 +74,12 @@ def in_workers(
     """What a step makes of rows.
 
     Args:
-        step: from columns to batches.
-        schema: of the batches.
+        rows: columns `k`, `o` and `contributors`, and any others.
         by: rows that are equal in it come to one call; None: all rows do.
         count: how many calls there may be.
         small: columns that are never many bytes, besides orders and contributors.
     """
+    _ = rows.select(F.col(KEY) == F.col(KEY)).schema  # Spark refuses keys such as maps, which workers would number
     together = rows.coalesce(1) if by is None else rows.repartition(count, by)
     return weighed(together, small=(ORDER, CONTRIBUTORS, *small)).mapInArrow(partial(_whole, step), schema)
 

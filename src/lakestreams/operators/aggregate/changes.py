@@ -48,7 +48,6 @@ def adds_and_subtracts(grouped: DataFrame, since: int) -> DataFrame:
 
     Args:
         grouped: a grouped frame with `out_key` and `out`.
-        since: the first new cycle.
     """
     leaves, enters = has_group(OUT_KEY, OUT), has_group(INTO_KEY, INTO)
     nothing_out, nothing_in = (F.lit(None).cast(grouped.schema[name].dataType) for name in (OUT, INTO))

@@ -156,12 +156,10 @@ def fold(part: Part, value: Column, row: Column, has_past: bool, as_type: DataTy
     if add is None:
         msg = f"the fold {part.name} has no add"
         raise ValueError(msg)
+    left = now
     if part.subtract is not None:
-        left = F.when(out.isNotNull() & now.isNotNull(), part.subtract(now, out[part.name]).cast(as_type)).otherwise(
-            now
-        )
-    else:
-        left = now
+        taken_off = part.subtract(now, out[part.name]).cast(as_type)
+        left = F.when(out.isNotNull() & now.isNotNull(), taken_off).otherwise(now)
 
     def enter(rest: Column) -> Column:
         if part.initial is None:

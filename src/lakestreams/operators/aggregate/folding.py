@@ -26,7 +26,6 @@ def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Co
     """The rows with a column `made`.
 
     Args:
-        rows: any frame.
         by: the columns that say which rows belong together.
         order: the columns that order them, in total.
         nothing: what was made before the first row, of the type that is made.

@@ -41,7 +41,6 @@ def members(grouped: DataFrame, since: int) -> DataFrame:
 
     Args:
         grouped: a grouped frame of all rows, past ones too.
-        since: the first new cycle.
     """
     at = F.struct(F.col(ORDER), (F.col(PLACE) * ADDS_AND_SUBTRACTS).alias(PLACE))
     following = F.lead(at).over(Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE))
@@ -61,7 +60,6 @@ def of_touched_groups(grouped: DataFrame, touched: DataFrame, since: int) -> Dat
         grouped: a grouped frame of all rows, with `settled`: whether it is a row of a table's state, one a key. The
             others, changes since that state and new ones, stay; a settled row that one of them follows goes.
         touched: what the new rows add and subtract.
-        since: the first new cycle.
     """
     settled, others = grouped.where(SETTLED), grouped.where(~F.col(SETTLED))
     since_then = versions.wanted(others.where(~is_new(since)), KEY)

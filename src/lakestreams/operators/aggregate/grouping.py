@@ -21,7 +21,6 @@ class Part:
     """One column of an aggregate, as it is asked for.
 
     Attributes:
-        name: the column's.
         kind: what is made of the values in the columns of this name in `into` and `out`; a count may have none.
         initial, add, subtract: of a fold; without an initial one a group's first value is its result as it is.
     """
@@ -38,7 +37,6 @@ class Grouping:
     """The options of an aggregation.
 
     Attributes:
-        parts: its columns.
         of_table: whether rows leave groups, too.
         empty: what a table's group without rows is.
         emit: a row for each change, or one a group and cycle.

@@ -75,7 +75,6 @@ def execute(
     Args:
         adds_and_subtracts: what enters and leaves (see `changes`), new rows only; of a stream nothing leaves.
         groups: what the groups of the past were, at least those that are touched.
-        since: the first new cycle.
         members: of a table the rows that its groups have (`group_rows.members`), where the options look at them.
         with_old: whether the result says in `old` what the row was before.
 

@@ -37,7 +37,6 @@ def with_clock(rows: DataFrame, clocks: DataFrame | None, since: int, *, ascendi
     Args:
         rows: a records frame with `task` and `moves`, what a row moves its task's clock to.
         clocks: the clocks of the past, as `last_clocks` left them; or None.
-        since: the first new cycle.
         ascending: whether every row moves its task's clock to its own stream time (see `operators.clocks`).
     """
     rows = rows.withColumn(CLOCK, F.lit(None).cast("bigint"))
@@ -53,12 +52,7 @@ def with_clock(rows: DataFrame, clocks: DataFrame | None, since: int, *, ascendi
 
 
 def last_clocks(clocked: DataFrame, clocks: DataFrame | None) -> DataFrame:
-    """Where the clock of each task stands: `task, o, clock`, one row a task.
-
-    Args:
-        clocked: what `with_clock` gave.
-        clocks: the clocks of the past, or None.
-    """
+    """Where the clock of each task stands after what `with_clock` gave: `task, o, clock`, one row a task."""
     known = clocked.select(*CLOCK_COLUMNS)
     if clocks is not None:
         known = known.unionByName(clocks)

@@ -60,8 +60,6 @@ def execute(
     Args:
         points: records of the stream, new rows only.
         table: versions, new ones and older ones, with a column `fk`: the stream key that each names; null: none.
-        how: `inner` or `left`.
-        since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
         multi_row: whether the stream may hold several rows of one trigger.
 

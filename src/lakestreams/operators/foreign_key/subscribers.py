@@ -91,8 +91,6 @@ def ranked(starts_and_ends: DataFrame, firing: DataFrame, place: float = _TRIGGE
     """All events in order, with `rank`, and `seen`: the trigger before this event, if any. One exchange, one sort.
 
     Args:
-        starts_and_ends: see `subscribers`.
-        firing: see `triggers`.
         place: among the events of one record, where triggers come: ends are at 0, starts at 2.
     """
     events = starts_and_ends.unionByName(firing, allowMissingColumns=True)

@@ -67,8 +67,6 @@ def execute(
     Args:
         left: versions with a column `fk`: the right key that each row names; null: none.
         right: versions; `old` and `seen_ts` are used where there.
-        how: `inner` or `left`.
-        since: the first new cycle.
         overlap: whether both sides hold rows of one trigger.
         multi_row: whether a side may hold several rows of one trigger.
         with_old: whether the result feeds another table join.

@@ -32,7 +32,6 @@ from lakestreams.operators.records import (
     VALUE,
     is_new,
     is_tick,
-    lean_contributors,
 )
 from lakestreams.operators.stream_stream import worker
 from lakestreams.operators.stream_stream.worker import TICK
@@ -50,13 +49,12 @@ from lakestreams.operators.windows import (
     PART,
     RIGHT,
     RIGHT_TIME,
-    TIMES,
     Windowed,
     as_records,
     both_sides,
     by_arm,
     close,
-    require_comparable_keys,
+    kernel_input,
     results_type,
     steps,
 )
@@ -73,7 +71,6 @@ def execute(
     join: Windowed,
     since: int,
     *,
-    shares: int = 1,
     both: DataFrame | None = None,
 ) -> DataFrame:
     """The rows that new records trigger.
@@ -82,22 +79,18 @@ def execute(
         left, right: records frames with `task`, the past that `retain` kept and what is new; null keys and values
             among them, since they move the clock. `moves` where a row moves the clock further than to its own time;
             the clocks (`windows.CLOCKS`) where they are known.
-        since: the first new cycle.
-        shares: how many workers the rows need.
         both: left and right as arms with their clocks (`with_clocks`), where they are made already.
 
     Returns:
         Records columns with the left value in `v`, the right key and value in `rk` and `rv`; a missing side is null.
     """
-    require_comparable_keys(left)
-    if shares > 1 and not join.together:
+    if join.by_key:
         both = with_clocks(both_sides(left, right, join), join, since) if both is None else both
         # rows whose clocks are known move them no further
-        found = _by_key(both.withColumn(MOVES, F.col(CLOCK)), join, since, shares)
+        found = _by_key(both.withColumn(MOVES, F.col(CLOCK)), join, since)
     else:
         given = _kernel_input(both_sides(left, right, join), join)
-        by = by_task(join.realm) if shares > 1 else ()
-        found = in_workers(given, partial(worker.joined, join, since), results_type(given), *by)
+        found = in_workers(given, partial(worker.joined, join, since), results_type(given), *join.spread())
     several = join.multi_row or join.overlap != "none"
     return as_records(found, right.schema[KEY].dataType, several=several)
 
@@ -138,7 +131,6 @@ def retain(both: DataFrame, join: Windowed, right_key: DataType) -> tuple[DataFr
 
     Args:
         both: all that `execute` was given, or what of it is `near_the_end`: arms with their clocks.
-        right_key: the type of the right side's key.
 
     Returns:
         Left and right records frames with `task` and the clocks' columns.
@@ -202,25 +194,25 @@ def _is_open(join: Windowed, horizon: Column) -> Column:
 
 def _reach(join: Windowed) -> Column:
     """How far behind the clock a record may still matter, ms."""
-    times = join.times()
+    before, after, grace = join.times()
     if join.rules == "kafka":
-        return (F.abs(times.before) + F.abs(times.after) + times.grace) * 2
+        return (F.abs(before) + F.abs(after) + grace) * 2
     # a record is open until after + grace (or before + grace) past it; its partners lie up to the window's size before
     # it; one of the two bounds may be negative
-    return F.greatest(times.before + times.after, times.before, times.after) + times.grace
+    return F.greatest(before + after, before, after) + grace
 
 
 # --- what the kernel is given ----------------------------------------------------------------------------------------
 
 
-def _by_key(both: DataFrame, join: Windowed, since: int, shares: int) -> DataFrame:
+def _by_key(both: DataFrame, join: Windowed, since: int) -> DataFrame:
     """Pairs by key; then, by task, what time alone lets out: it waits there next to the places and clocks of all rows."""
     given = _kernel_input(both, join)
-    results, by = results_type(given), F.when(F.col(KEY).isNotNull(), F.xxhash64(KEY)).otherwise(F.col(TASK))
-    found = in_workers(given, partial(worker.met, join, since), results, by, shares)
+    results = results_type(given)
+    found = in_workers(given, partial(worker.met, join, since), results, *join.spread())
     if not join.outer_sides or join.emit == "eager":
         return found
-    waiting = in_workers(given, partial(worker.waiting, join, since), given.schema, by, shares)
+    waiting = in_workers(given, partial(worker.waiting, join, since), given.schema, *join.spread())
     steps = both.where(is_new(since) | (F.col(CLOCK) == F.col(CARRIED)))
     nothing = {
         name: F.lit(None).cast(given.schema[name].dataType) for name in (KEY, LEFT_VALUE, RIGHT_VALUE, CONTRIBUTORS)
@@ -230,10 +222,5 @@ def _by_key(both: DataFrame, join: Windowed, since: int, shares: int) -> DataFra
 
 
 def _kernel_input(rows: DataFrame, join: Windowed) -> DataFrame:
-    """What the kernel looks at, and what its results are made of."""
-    return rows.select(
-        KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, PLACE, TASK, ARM, MOVES, is_tick().alias(TICK),
-        lean_contributors(),
-        *((LEFT_TIME, RIGHT_TIME) if join.rules == "kafka" else (HORIZON,)),
-        *(TIMES if join.varies else ()),
-    )  # fmt: skip
+    known = (LEFT_TIME, RIGHT_TIME) if join.rules == "kafka" else (HORIZON,)
+    return kernel_input(rows, MOVES, is_tick().alias(TICK), *known)

@@ -19,8 +19,9 @@ from typing import Final, Literal
 
 import numpy as np
 
+from lakestreams.operators.arrays import MISSING, Matches
 from lakestreams.operators.segments import Flags, Ints, Ranks, first_above, pieces, places, ranges, running, sorted_by
-from lakestreams.operators.stream_stream.rows import LEFT, MISSING, NOTHING, Judged, Matches, Rows, Window
+from lakestreams.operators.stream_stream.rows import LEFT, NOTHING, Judged, Rows, Window
 
 AT_ONCE: Final = 400_000  # records whose partners are looked for at once, if their keys differ
 PIECE: Final = 1 << 19  # pairs that are tried at once
@@ -72,7 +73,7 @@ def pairs(rows: Rows, judged: Judged, window: Window) -> Iterator[Matches]:
             judged.first[partner[earlier][::-1]] = trigger[earlier][::-1]
             wanted, is_left = rows.new[trigger], rows.arm[trigger] == LEFT
             left, right = np.where(is_left, trigger, partner), np.where(is_left, partner, trigger)
-            yield Matches(left[wanted], right[wanted], trigger[wanted], places(trigger)[wanted])
+            yield Matches(left, right, trigger, places(trigger)).at(wanted)
 
 
 def _by_keys(rows: Rows, taking: Flags) -> Iterator[Ints]:

@@ -40,7 +40,6 @@ def prune(
     Args:
         new: the new rows of the left and of the right side, with `task` and `moves`.
         past: what is retained of them.
-        since: the first new cycle.
         clocks: of the past, as `last_clocks` gives them.
         extract: computes what is reached, before all else.
 
@@ -57,23 +56,14 @@ def prune(
 
 
 def last_clocks(past: Pair) -> DataFrame:
-    """How far the clocks of tasks have come: one row a task, `task, clock, horizon, last_stream_time_ms`.
-
-    Args:
-        past: what is retained of the left and of the right side.
-    """
+    """How far the clocks of tasks have come: one row a task, `task, clock, horizon, last_stream_time_ms`."""
     columns = (TASK, CLOCK, HORIZON, F.col(ORDER)["stream_time_ms"].alias(_LAST))
     both = _union([side.select(*columns) for side in past])
     return both.groupBy(TASK).agg(*(F.max(name).alias(name) for name in (CLOCK, HORIZON, _LAST)))
 
 
 def key_hashes(new: Pair, past: Pair, clocks: DataFrame, join: Windowed) -> DataFrame:
-    """Hashes of the keys whose past is wanted: those of new rows, and those of rows whose windows may close now.
-
-    Args:
-        new: the new rows of the left and of the right side, with `task` and `moves`.
-        past: what is retained of them.
-        clocks: of the past, as `last_clocks` gives them.
+    """Of what `prune` is given the hashes of the keys whose past is wanted: those of new rows, and those of rows whose windows may close now.
 
     Returns:
         A column `key_hash`, each once. Two keys of one hash do no harm.
@@ -84,7 +74,7 @@ def key_hashes(new: Pair, past: Pair, clocks: DataFrame, join: Windowed) -> Data
         moved = _union([side.select(TASK, MOVES) for side in new]).groupBy(TASK).agg(F.max(MOVES).alias(REACHED))
         moving = F.broadcast(clocks.select(TASK, F.col(CLOCK).alias(CARRIED)).join(moved, TASK))
         for arm in join.outer_sides:
-            mine = past[arm].withColumns(join.time_columns()).where(F.col(VALUE).isNotNull())
+            mine = past[arm].where(F.col(VALUE).isNotNull())
             closes = close(join, arm)
             waits = (closes >= F.col(CLOCK)) & (closes >= F.col(CARRIED)) & (closes < F.col(REACHED))
             found.append(mine.join(moving, TASK).where(waits).select(hashed))
@@ -95,9 +85,7 @@ def clock_rows(clocks: DataFrame, like: DataFrame, since: int) -> DataFrame:
     """Rows without a key, behind the past and before what is new, which move each task's clock to where it was.
 
     Args:
-        clocks: as `last_clocks` gives them.
         like: what is retained of a side: the columns wanted.
-        since: the first new cycle.
     """
     # the fields of an order, from the cycle to the attempt
     order = F.struct(F.lit(since - 1), F.col(_LAST) + 1, F.lit(STREAM_SIDE), F.lit(""), F.lit(0), F.lit(0), F.lit(0))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lakestreams.operators.segments import Flags, Ints
 
 Ms: TypeAlias = int | Ints
-LEFT, RIGHT, MISSING = 0, 1, -1  # sides; a side without a record
+LEFT, RIGHT = 0, 1  # sides
 NOTHING: Final = -(1 << 62)  # a time before all others
 
 
@@ -47,15 +47,6 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.time)
-
-
-class Matches(NamedTuple):
-    """Results: places of the left and the right record and the trigger, and the place among the trigger's results."""
-
-    left: Ints
-    right: Ints
-    trigger: Ints
-    place: Ints
 
 
 class Judged(NamedTuple):

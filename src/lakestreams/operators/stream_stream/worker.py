@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakestreams.operators import arrays
-from lakestreams.operators.placed import MISSING, Placed
-from lakestreams.operators.records import KEY, MATCHED, TASK, TIME, UNMATCHED
+from lakestreams.operators.arrays import MISSING, Matches
+from lakestreams.operators.placed import Placed
+from lakestreams.operators.records import TASK, TIME
 from lakestreams.operators.stream_stream import kernel
-from lakestreams.operators.stream_stream.rows import NOTHING, Matches, Rows, Window
+from lakestreams.operators.stream_stream.rows import NOTHING, Rows, Window
 from lakestreams.operators.windows import (
     ARM,
     HORIZON,
@@ -28,7 +29,7 @@ from lakestreams.operators.windows import (
     RIGHT,
     RIGHT_TIME,
     RIGHT_VALUE,
-    TIMES,
+    PerTask,
     Windowed,
 )
 
@@ -78,13 +79,15 @@ def let_out(join: Windowed, since: int, columns: Columns) -> Iterator[Any]:
 def _placed(join: Windowed, since: int, columns: Columns) -> tuple[Placed, Rows, Window]:
     """Rows in their order, and what the kernel takes of them."""
     share = Placed(columns, right_first=join.overlap == "right_first", interleaved=join.interleaved)
-    rows, window = _rows(join, since, share), _window(join, share)
+    rows = _rows(join, since, share)
+    window = _window(join, rows)
     share.keep_for_results()
     return share, rows, window
 
 
-def _window(join: Windowed, share: Placed) -> Window:
-    before, after, grace = (share.ints(name) if join.varies else getattr(join, name) for name in TIMES)
+def _window(join: Windowed, rows: Rows) -> Window:
+    given = (join.before, join.after, join.grace)
+    before, after, grace = (ms.of_tasks(rows.task) if isinstance(ms, PerTask) else ms for ms in given)
     return Window(
         before,
         after,
@@ -98,11 +101,10 @@ def _window(join: Windowed, share: Placed) -> Window:
 
 def _rows(join: Windowed, since: int, share: Placed) -> Rows:
     arm, task = share.ints(ARM).astype(np.int8), share.ints(TASK)
-    values = (arrays.valid(share.columns[name])[share.order] for name in (LEFT_VALUE, RIGHT_VALUE))
     return Rows(
         arm=arm,
-        key=arrays.key_numbers(share.columns[KEY])[share.order],
-        valued=np.where(arm == LEFT, *values),
+        key=share.keys(),
+        valued=np.where(arm == LEFT, share.not_null(LEFT_VALUE), share.not_null(RIGHT_VALUE)),
         time=share.ints(TIME),
         moves=share.ints(MOVES),
         task=task,
@@ -117,11 +119,9 @@ def _rows(join: Windowed, since: int, share: Placed) -> Rows:
 
 def _results(share: Placed, rows: Rows, matches: Iterable[Matches]) -> Iterator[Any]:
     """Matches as batches of columns; their time is the later one of both sides."""
-    kinds = pa.array([UNMATCHED, MATCHED])
     for found in matches:
         for here in share.pieces(found.left, found.right):
-            left, right, trigger, place = (one[here] for one in found)
-            has_left, has_right = left >= 0, right >= 0
-            time = np.maximum(rows.time[np.where(has_left, left, right)], rows.time[np.where(has_right, right, left)])
-            kind = kinds.take(pa.array((has_left & has_right).astype(np.int8)))
-            yield share.results(left, right, trigger, place, kind, pa.array(time))
+            some = found.at(here)
+            left, right = some.left, some.right
+            time = np.maximum(rows.time[np.where(left < 0, right, left)], rows.time[np.where(right < 0, left, right)])
+            yield share.results(some, time=pa.array(time))

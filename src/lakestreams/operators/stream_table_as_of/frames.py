@@ -12,21 +12,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import StructField
 
 from lakestreams.operators.homes import groups_in_words
-from lakestreams.operators.placed import RECORD_AT
 from lakestreams.operators.records import (
     KEY,
     KIND,
     ORDER,
     PLACE,
-    RIGHT_VALUE,
     TASK,
     TIME,
     is_tick,
-    lean_contributors,
-    number_of,
     renumber,
 )
 from lakestreams.operators.stream_table_as_of import grace, worker
@@ -40,14 +35,13 @@ from lakestreams.operators.windows import (
     ARM,
     AT,
     LEFT,
-    LEFT_VALUE,
+    RECORD_AT,
     RIGHT,
     TURN,
     Windowed,
     as_records,
     both_sides,
-    place_type,
-    require_comparable_keys,
+    kernel_input,
     results_type,
 )
 from lakestreams.operators.workers import ROWS_OF_A_WORKER, Shares, in_workers
@@ -65,7 +59,6 @@ class AsOf(Shares):
     """The options of the join. Times are in ms: numbers, or expressions over `task`, which let many histories share a job.
 
     Attributes:
-        how: `inner` or `left`.
         history: the table's history retention.
         grace: how long records of the stream wait, at most the history; None is no grace.
         overlap: whether both sides hold rows of one source record, and whose come first.
@@ -85,7 +78,6 @@ def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> D
     Args:
         points: a records frame of the stream with `task`; with grace also the past points that `grace.retain` left.
         versions: a records frame of the table with `task`, past rows (as `versioned_table.frames.retain` left them) and new ones.
-        since: the first new cycle.
 
     Returns:
         Records columns with `rk` and `rv` (the version's key and value, null where unmatched), key and time the point's, `kind`
@@ -93,21 +85,14 @@ def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> D
     """
     wanted = points if join.how == "left" else points.where(grace.keeps_time())
     both = both_sides(wanted, versions, Windowed("left", 0, 0, overlap=join.overlap))
-    require_comparable_keys(both)
     waits = join.grace is not None
     options = Options(join.how == "left", waits, since, join.overlap == "right_first", waits and join.by_key)
-    schema = results_type(both, *([StructField(RECORD_AT, place_type(both))] if options.with_records else []))
-    step = partial(worker.joined, options)
-    if join.by_key:
-        rows, by = _kernel_input(_with_bounds(both, join, since)), number_of(F.col(KEY), F.struct(ORDER, PLACE))
-        found = in_workers(rows, step, schema, by, join.shares, small=(COMES_AT,))
-        if waits:
-            bytes_of_key = byte_order(F.col(KEY), key_type(points))
-            found = renumber(found, F.col(TURN), F.col(TIME), *bytes_of_key, F.col(RECORD_AT))
-    else:
-        grace_ms = {} if join.grace is None else {GRACE: milliseconds(join.grace)}
-        timed = both.withColumns({HISTORY: milliseconds(join.history), **grace_ms})
-        found = in_workers(_kernel_input(timed), step, schema, *join.by_task())
+    schema = results_type(both, with_records=options.with_records)
+    rows = _kernel_input(_with_bounds(both, join, since) if join.by_key else _with_times(both, join))
+    found = in_workers(rows, partial(worker.joined, options), schema, *join.spread(), small=(COMES_AT,))
+    if options.with_records:
+        bytes_of_key = byte_order(F.col(KEY), key_type(points))
+        found = renumber(found, F.col(TURN), F.col(TIME), *bytes_of_key, F.col(RECORD_AT))
     several = waits and join.multi_row and not join.by_key
     return as_records(found, versions.schema[KEY].dataType, several=several)
 
@@ -118,6 +103,12 @@ def explain(how: JoinKind, history_ms: int, grace_ms: int | None = None) -> str:
     more = "" if grace_ms is None else ", and results by trigger"
     groups = groups_in_words(f"exchanged by task, then by key in groups of {ROWS_OF_A_WORKER:,}{more}")
     return f"stream-table {how} join, lookup as of event time within {history_ms} ms{waits}: {groups}"
+
+
+def _with_times(both: DataFrame, join: AsOf) -> DataFrame:
+    """All rows, with the history and the grace of their tasks."""
+    grace_ms = {} if join.grace is None else {GRACE: milliseconds(join.grace)}
+    return both.withColumns({HISTORY: milliseconds(join.history), **grace_ms})
 
 
 def _with_bounds(both: DataFrame, join: AsOf, since: int) -> DataFrame:
@@ -139,8 +130,6 @@ def _with_bounds(both: DataFrame, join: AsOf, since: int) -> DataFrame:
 
 
 def _kernel_input(rows: DataFrame) -> DataFrame:
-    """What the kernel looks at, and what its results are made of."""
-    columns = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, PLACE, TASK, ARM)
     known = [name for name in (HISTORY, GRACE, BOUND, COMES_AT) if name in rows.columns]
     moves_time = F.col(KEY).isNull() & (is_tick() | (F.col(KIND) == CLOCK_KIND))
-    return rows.select(*columns, *known, moves_time.alias(MOVES_TIME), lean_contributors())
+    return kernel_input(rows, *known, moves_time.alias(MOVES_TIME))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakestreams.operators.placed import MISSING
+from lakestreams.operators.arrays import MISSING, Matches
 from lakestreams.operators.segments import Flags, Ints, Ranks, first_above, groups, places, running, sorted_by
 from lakestreams.operators.versioned_table.kernel import NEVER, Store, Versions, puts
 
@@ -45,15 +45,6 @@ class Asked(NamedTuple):
     bound: Ints
 
 
-class Results(NamedTuple):
-    """Places of the record, of the version that it meets (or MISSING) and of the trigger; the place among the trigger's."""
-
-    record: Ints
-    row: Ints
-    trigger: Ints
-    place: Ints
-
-
 def triggers(rows: Rows, grace: Ints) -> Ints:
     """Where each row that looks comes out, under grace; the number of rows: not yet."""
     found, looking = np.arange(len(rows)), np.flatnonzero(rows.looks & (rows.key >= 0))
@@ -64,8 +55,8 @@ def triggers(rows: Rows, grace: Ints) -> Ints:
     return found
 
 
-def results(rows: Rows, taken: Flags, asked: Asked, ranks: Ranks | None) -> Results:
-    """What new triggers give.
+def results(rows: Rows, taken: Flags, asked: Asked, ranks: Ranks | None) -> Matches:
+    """What new triggers give: records with the versions that they meet.
 
     Args:
         taken: the versions that the store takes.
@@ -77,10 +68,10 @@ def results(rows: Rows, taken: Flags, asked: Asked, ranks: Ranks | None) -> Resu
     row = _met(rows, np.flatnonzero(taken), Asked(record, trigger, bound))
     row = np.where(np.append(rows.deletion, False)[row], MISSING, row)
     if ranks is None:
-        return Results(record, row, trigger, rows.number[record])
+        return Matches(record, row, trigger, rows.number[record])
     order = sorted_by((trigger, rows.time[record]), lambda tied: ranks(record[tied]))
     record, row, trigger = record[order], row[order], trigger[order]
-    return Results(record, row, trigger, places(trigger))
+    return Matches(record, row, trigger, places(trigger))
 
 
 def _met(rows: Rows, version: Ints, asked: Asked) -> Ints:

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pyarrow as pa
 
-from lakestreams.operators import arrays
-from lakestreams.operators.placed import MISSING, Placed
-from lakestreams.operators.records import KEY, MATCHED, PLACE, TASK, TIME, UNMATCHED
+from lakestreams.operators.arrays import MISSING
+from lakestreams.operators.placed import Placed
+from lakestreams.operators.records import PLACE, TASK, TIME
 from lakestreams.operators.stream_table_as_of import kernel
-from lakestreams.operators.stream_table_as_of.kernel import Asked, Results, Rows
+from lakestreams.operators.stream_table_as_of.kernel import Asked, Rows
 from lakestreams.operators.versioned_table.kernel import bounds
 from lakestreams.operators.versioned_table.worker import HISTORY
 from lakestreams.operators.windows import ARM, LEFT, RIGHT_VALUE
@@ -36,7 +35,6 @@ class Options:
     Attributes:
         is_left: whether a record that meets no version comes out without one.
         waits: whether there is a grace.
-        since: the first new cycle.
         right_first: the order of rows that one source record has on both sides.
         with_records: whether results bring the places of their records.
     """
@@ -51,16 +49,14 @@ class Options:
 def joined(options: Options, columns: Columns) -> Iterator[Any]:
     """The results of rows that share tasks, or that share keys: then records bring their bounds and triggers."""
     share = Placed(columns, along=[COMES_AT] if COMES_AT in columns else [], right_first=options.right_first)
-    rows, kinds = _rows(options, share), pa.array([UNMATCHED, MATCHED])
+    rows = _rows(options, share)
     taken, asked = _asked(options, share, rows)
     placed = options.waits and not options.with_records  # else Spark does it, over all keys
     found = kernel.results(rows, taken, asked, share.ranks if placed else None)
     if not options.is_left:
-        found = Results(*(one[found.row >= 0] for one in found))
-    for here in share.pieces(found.record, found.row):
-        one = Results(*(each[here] for each in found))
-        kind = kinds.take(pa.array((one.row >= 0).astype(np.int8)))
-        yield share.results(*one, kind, with_records=options.with_records)
+        found = found.at(found.right >= 0)
+    for here in share.pieces(found.left, found.right):
+        yield share.results(found.at(here), with_records=options.with_records)
 
 
 def _asked(options: Options, share: Placed, rows: Rows) -> tuple[Any, Asked]:
@@ -75,7 +71,7 @@ def _asked(options: Options, share: Placed, rows: Rows) -> tuple[Any, Asked]:
 
 
 def _rows(options: Options, share: Placed) -> Rows:
-    key = share.in_order(arrays.key_numbers(share.columns[KEY]), MISSING)
+    key = share.keys()
     is_left, is_row, moves_time = share.ints(ARM) == LEFT, share.order < share.count, share.ints(MOVES_TIME) > 0
     of_stream, of_table = is_row & is_left, is_row & ~is_left
     # of a place that came along all numbers are 0, so it would be one of the left side
@@ -84,7 +80,7 @@ def _rows(options: Options, share: Placed) -> Rows:
         keeps_time=of_stream & ((key >= 0) | moves_time),
         version=of_table & (key >= 0),
         clock=of_table & moves_time,
-        deletion=of_table & ~share.in_order(arrays.valid(share.columns[RIGHT_VALUE]), otherwise=False),
+        deletion=of_table & ~share.not_null(RIGHT_VALUE),
         key=key,
         time=share.ints(TIME),
         task=share.ints(TASK, MISSING),

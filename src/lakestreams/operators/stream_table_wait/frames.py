@@ -18,7 +18,6 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lakestreams.operators.clocks import CARRIED, with_clocks
 from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.nullability import nullable_type
-from lakestreams.operators.placed import RECORD_AT
 from lakestreams.operators.records import (
     AMENDED,
     CONTRIBUTORS,
@@ -35,10 +34,9 @@ from lakestreams.operators.records import (
     VALUE,
     is_new,
     lean_contributors,
-    number_of,
 )
 from lakestreams.operators.stream_table_wait import worker
-from lakestreams.operators.stream_table_wait.worker import CAME, EXPIRED, KEPT, UNTIL, WAITED, Options
+from lakestreams.operators.stream_table_wait.worker import CAME, EXPIRED, KEPT, UNTIL, WAITED, WaitOptions
 from lakestreams.operators.windows import (
     ARM,
     AT,
@@ -47,12 +45,12 @@ from lakestreams.operators.windows import (
     LEFT,
     LEFT_VALUE,
     MOVES,
+    RECORD_AT,
     RIGHT,
     TURN,
     as_records,
     both_sides,
-    place_type,
-    require_comparable_keys,
+    kernel_input,
     results_type,
 )
 from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
@@ -60,7 +58,6 @@ from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from lakestreams.operators.stream_table_wait.options import WaitOptions
     from lakestreams.operators.workers import Step
     from lakestreams.topology.kinds import JoinKind
 
@@ -99,7 +96,6 @@ def execute(
     """The rows that new records trigger.
 
     Args:
-        since: the first new cycle.
         wanted: the first cycle whose results are counted.
         counted: counts rows on their way by aggregates with names, and gives them as they are: how many records `came`, and what
             became of them: `matched`, `unmatched` and `amended`; `expired` is what an inner join has no row of.
@@ -134,7 +130,7 @@ def retain(sides: StreamAndTable, join: WaitOptions, since: int) -> DataFrame:
     state = (
         None if sides.state is None else sides.state.withColumn(VALUE, F.when(F.col(VALUE).isNotNull(), F.lit(True)))
     )
-    step = partial(worker.looking_out, Options(join, since, since))
+    step = partial(worker.looking_out, join, since)
     waiting = _through_workers(both.withColumn(RIGHT_VALUE, is_there), state, step, schema, join, since)
     carried = [name for name in KEPT if name not in (KEY, LEFT_VALUE, KIND, TASK, CLOCK)]
     last = both.groupBy(TASK).agg(F.max_by(F.struct(*carried), AT).alias("last"), F.max(MOVES).alias(CLOCK))
@@ -162,8 +158,8 @@ def _outcomes(
 ) -> DataFrame:
     """What the kernel gives: results, `expired` ones among them, and rows that count (`came`), of which all else is null."""
     both, with_records = sides.both(join), with_records or join.by_key
-    schema = results_type(both, *([StructField(RECORD_AT, place_type(both))] if with_records else []))
-    step = partial(worker.joined, Options(join, since, since if wanted is None else wanted, with_records))
+    schema, wanted = results_type(both, with_records=with_records), since if wanted is None else wanted
+    step = partial(worker.joined, join, since, wanted=wanted, with_records=with_records)
     found = _through_workers(both, sides.state, step, schema, join, since)
     return _closed_numbered(found) if join.by_key else found
 
@@ -172,12 +168,8 @@ def _through_workers(
     both: DataFrame, state: DataFrame | None, step: Step, schema: StructType, join: WaitOptions, since: int
 ) -> DataFrame:
     """What a step makes of rows that share what it needs, in one of the three ways."""
-    require_comparable_keys(both)
-    if join.by_key:
-        rows = _kernel_input(_with_ends(both, join, since), state)
-        by = number_of(F.col(KEY), F.struct(ORDER, PLACE))
-        return in_workers(rows, step, schema, by, join.shares, small=(WAITED, UNTIL))
-    return in_workers(_kernel_input(both, state), step, schema, *join.by_task())
+    rows = _kernel_input(_with_ends(both, join, since) if join.by_key else both, state)
+    return in_workers(rows, step, schema, *join.spread(), small=(WAITED, UNTIL))
 
 
 def _with_ends(both: DataFrame, join: WaitOptions, since: int) -> DataFrame:
@@ -220,9 +212,7 @@ def _closed_numbered(outcomes: DataFrame) -> DataFrame:
 def _kernel_input(both: DataFrame, state: DataFrame | None) -> DataFrame:
     """What the kernel looks at, and what its results are made of. The table's old rows come first, and move no clock."""
     ends = [name for name in (WAITED, UNTIL) if name in both.columns]
-    rows = both.select(
-        KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, PLACE, TASK, ARM, MOVES, KIND, *ends, lean_contributors()
-    )
+    rows = kernel_input(both, MOVES, KIND, *ends)
     if state is None:
         return rows
     known = {

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakestreams.operators.placed import MISSING
+from lakestreams.operators.arrays import MISSING, Matches
 from lakestreams.operators.segments import Flags, Ints, first_above, places, running
 
 MET, ALONE, PUT_RIGHT = 0, 1, 2  # kinds of results: with a row, without one, amended
@@ -65,16 +65,6 @@ class Judged(NamedTuple):
     put_right: Flags  # whether a row came after that, in time
 
 
-class Outcomes(NamedTuple):
-    """Results: places of the record, its row (or MISSING) and the trigger; the kind, and the place among the trigger's."""
-
-    record: Ints
-    row: Ints
-    trigger: Ints
-    kind: Ints
-    place: Ints
-
-
 def ends(rows: Rows, wait: int | None, amend: int | None) -> Ends:
     """The ends of bounds, in ms; None: there is no such bound."""
     clock, looking = running(rows.moves, rows.task), np.flatnonzero(rows.looks)
@@ -99,8 +89,8 @@ def judge(rows: Rows, ends: Ends) -> Judged:
     return Judged(record, before, behind, waited, until, unmet, met, expired, put_right)
 
 
-def outcomes(rows: Rows, judged: Judged) -> Outcomes:
-    """The results of new triggers.
+def outcomes(rows: Rows, judged: Judged) -> tuple[Matches, Ints]:
+    """The results of new triggers, records with their rows; and the kind of each.
 
     Places among a trigger's results: its own has the number that it came with. What its time closes stands below 0, the last
     one at -1, or at -2 where the trigger itself is closed at once; what meets it ascends from 0.
@@ -124,7 +114,7 @@ def outcomes(rows: Rows, judged: Judged) -> Outcomes:
     record, trigger, row, kind, closed = (one[order] for one in (record, trigger, row, kind, closed))
     turn = places(trigger * 2 + closed)
     place = np.where(trigger == record, rows.number[record], np.where(closed, -1 - turn, turn))
-    return Outcomes(record, row, trigger, kind, place)
+    return Matches(record, row, trigger, place), kind
 
 
 def looking_out(rows: Rows, judged: Judged) -> Ints:

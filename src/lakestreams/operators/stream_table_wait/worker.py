@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lakestreams.operators import arrays
-from lakestreams.operators.placed import MISSING, Placed
+from lakestreams.operators.arrays import MISSING
+from lakestreams.operators.placed import Placed, taken
 from lakestreams.operators.records import AMENDED, CONTRIBUTORS, KEY, KIND, MATCHED, ORDER, PLACE, TASK, TIME, UNMATCHED
 from lakestreams.operators.segments import running
 from lakestreams.operators.stream_table_wait import kernel
-from lakestreams.operators.stream_table_wait.kernel import Ends, Outcomes, Rows
-from lakestreams.operators.windows import ARM, CLOCK, LEFT, LEFT_VALUE, MOVES, RIGHT_VALUE
+from lakestreams.operators.stream_table_wait.kernel import Ends, Judged, Rows
+from lakestreams.operators.windows import ARM, CLOCK, LEFT, LEFT_VALUE, MOVES, RIGHT_VALUE, Windowed
+from lakestreams.operators.workers import Shares
 
 if TYPE_CHECKING:
-    from lakestreams.operators.stream_table_wait.options import WaitOptions
     from lakestreams.operators.workers import Columns
+    from lakestreams.topology.kinds import JoinKind, Overlap
 
 WAITED, UNTIL = "waited", "until"  # places where bounds end
 CAME: Final = "came"  # of a row that counts records
@@ -32,70 +33,80 @@ _BEFORE_ALL: Final = -(1 << 62)  # a time
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a worker gets.
+class WaitOptions(Shares):
+    """The options of the join. Times are in ms.
 
     Attributes:
-        join: the join's.
-        since: the first new cycle.
+        wait: how long a record waits for a row, or None.
+        amend: how long a result without a row can be put right, or None; of a left join.
+        overlap: whether both sides hold rows of one source record, and whose come first.
+        multi_row: whether a side holds several rows of one source record.
+        ascending: of the clocks (see `windows.Windowed`).
+    """
+
+    how: JoinKind
+    wait: int | None
+    amend: int | None
+    overlap: Overlap = "none"
+    multi_row: bool = False
+    ascending: bool = False
+
+    @property
+    def clocks(self) -> Windowed:
+        """The sides as a windowed join has them: for their places, and their tasks' clocks over the records of both."""
+        return Windowed("left", 0, 0, overlap=self.overlap, realm=self.realm, ascending=self.ascending)
+
+
+def joined(
+    join: WaitOptions, since: int, columns: Columns, *, wanted: int, with_records: bool = False
+) -> Iterator[Any]:
+    """The results of rows that share tasks, or that share keys and bring the ends of their bounds; and a row that counts them.
+
+    Args:
         wanted: the first cycle whose records are counted.
         with_records: whether results bring the places of their records.
     """
-
-    join: WaitOptions
-    since: int
-    wanted: int
-    with_records: bool = False
-
-
-def joined(options: Options, columns: Columns) -> Iterator[Any]:
-    """The results of rows that share tasks, or that share keys and bring the ends of their bounds; and a row that counts them."""
-    share = _placed(options, columns)
-    rows, kinds = (
-        _rows(options, share),
-        pa.array([MATCHED, UNMATCHED if options.join.how == "left" else EXPIRED, AMENDED]),
-    )
-    found = kernel.outcomes(rows, kernel.judge(rows, _ends(options, share, rows)))
-    for here in share.pieces(found.record, found.row):
-        one = Outcomes(*(each[here] for each in found))
-        kind = kinds.take(pa.array(one.kind.astype(np.int8)))
-        yield share.results(one.record, one.row, one.trigger, one.place, kind, with_records=options.with_records)
-    yield _came(options, share, rows)
+    share, rows, judged = _judged(join, since, columns)
+    kinds = pa.array([MATCHED, UNMATCHED if join.how == "left" else EXPIRED, AMENDED])
+    found, kind = kernel.outcomes(rows, judged)
+    for here in share.pieces(found.left, found.right):
+        yield share.results(found.at(here), kinds.take(pa.array(kind[here])), with_records=with_records)
+    # how many records have come, as a row of the kind `came`: its place is their number, all else is null
+    count = np.count_nonzero(rows.looks & (share.cycles() >= wanted))
+    like = share.results(found.at(slice(0)), pa.array([], pa.string()), with_records=with_records).schema
+    made = {one.name: pa.nulls(1, one.type) for one in like}
+    yield pa.RecordBatch.from_pydict({**made, KIND: pa.array([CAME]), PLACE: pa.array([count], pa.int32())})
 
 
-def looking_out(options: Options, columns: Columns) -> Iterator[Any]:
+def looking_out(join: WaitOptions, since: int, columns: Columns) -> Iterator[Any]:
     """Of the same rows the records that still look out: `KEPT`."""
-    share = _placed(options, columns)
-    rows = _rows(options, share)
-    found = kernel.looking_out(rows, kernel.judge(rows, _ends(options, share, rows)))
+    share, rows, judged = _judged(join, since, columns)
+    found = kernel.looking_out(rows, judged)
     clock = running(rows.moves, rows.task)
     for here in share.pieces(found, np.full_like(found, MISSING)):
-        kept = share.rows(found[here], [name for name in KEPT if name != CLOCK])
+        kept = taken(columns, share.order[found[here]], [name for name in KEPT if name != CLOCK])
         yield pa.RecordBatch.from_pydict({**kept, CLOCK: pa.array(clock[found[here]])})
 
 
-def _placed(options: Options, columns: Columns) -> Placed:
+def _judged(join: WaitOptions, since: int, columns: Columns) -> tuple[Placed, Rows, Judged]:
+    """Rows in their order, what the kernel takes of them, and what becomes of the records that look."""
     along = [name for name in (WAITED, UNTIL) if name in columns]
-    return Placed(columns, along=along, right_first=options.join.overlap == "right_first")
+    share = Placed(columns, along=along, right_first=join.overlap == "right_first")
+    rows = _rows(join, since, share)
+    if along:
+        known, own = share.along(), np.arange(len(rows))
+        ends = Ends(known.get(WAITED, own), known.get(UNTIL, own))
+    else:
+        ends = kernel.ends(rows, join.wait, join.amend)
+    return share, rows, kernel.judge(rows, ends)
 
 
-def _ends(options: Options, share: Placed, rows: Rows) -> Ends:
-    """Where bounds end: as it came along, else as all rows of the tasks tell."""
-    known, own = share.along(), np.arange(len(rows))
-    if not known:
-        return kernel.ends(rows, options.join.wait, options.join.amend)
-    return Ends(known.get(WAITED, own), known.get(UNTIL, own))
-
-
-def _rows(options: Options, share: Placed) -> Rows:
-    key = share.in_order(arrays.key_numbers(share.columns[KEY]), MISSING)
-    is_left, is_row = share.ints(ARM) == LEFT, share.order < share.count
-    left, right = (
-        share.in_order(arrays.valid(share.columns[name]), otherwise=False) for name in (LEFT_VALUE, RIGHT_VALUE)
-    )
+def _rows(join: WaitOptions, since: int, share: Placed) -> Rows:
+    key, is_left, is_row = share.keys(), share.ints(ARM) == LEFT, share.order < share.count
+    left, right = share.not_null(LEFT_VALUE), share.not_null(RIGHT_VALUE)
     of_table = is_row & ~is_left & (key >= 0)
     return Rows(
-        looks=is_row & is_left & left & ((options.join.how == "left") | (key >= 0)),
+        looks=is_row & is_left & left & ((join.how == "left") | (key >= 0)),
         row=of_table & right,
         deletion=of_table & ~right,
         key=key,
@@ -103,13 +114,5 @@ def _rows(options: Options, share: Placed) -> Rows:
         moves=share.ints(MOVES, _BEFORE_ALL),
         task=share.ints(TASK, MISSING),
         number=share.ints(PLACE),
-        new=share.cycles() >= options.since,
+        new=share.cycles() >= since,
     )
-
-
-def _came(options: Options, share: Placed, rows: Rows) -> Any:
-    """How many records have come, as a row of the kind `came`: its place is their number, all else is null."""
-    count, none = np.count_nonzero(rows.looks & (share.cycles() >= options.wanted)), np.arange(0)
-    like = share.results(none, none, none, none, pa.array([], pa.string()), with_records=options.with_records).schema
-    made = {one.name: pa.nulls(1, one.type) for one in like}
-    return pa.RecordBatch.from_pydict({**made, KIND: pa.array([CAME]), PLACE: pa.array([count], pa.int32())})

@@ -13,9 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from lakestreams.operators.balance import evenly
 from lakestreams.operators.records import (
-    CONTRIBUTORS,
     KEY,
-    KIND,
     ORDER,
     PLACE,
     RECORD_COLUMNS,
@@ -36,7 +34,7 @@ from lakestreams.topology.kinds import WINDOW_COLUMNS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BUFFER_COLUMNS = (KEY, VALUE, TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, SINCE)
+BUFFER_COLUMNS = (*LAST, SINCE)
 
 
 def execute(waits: DataFrame, hold: Hold, since: int) -> DataFrame:
@@ -44,8 +42,6 @@ def execute(waits: DataFrame, hold: Hold, since: int) -> DataFrame:
 
     Args:
         waits: as `waits_of` gives them.
-        hold: the options.
-        since: the first new cycle.
     """
     out = waits.where(F.col(TRIGGER).isNotNull())
     if hold.is_final:
@@ -82,7 +78,6 @@ def waits_of(
         updates: new rows of the table: a records frame with `task`.
         buffered: what waits from before (`retain`), or None.
         clocks: where the tasks' clocks stood: `task, clock` (`last_clocks`), or None.
-        hold: the options.
         shares: how many workers the rows need.
     """
     begins = F.col(KEY)[WINDOW_COLUMNS[1]] if hold.is_final else F.col(TIME)

@@ -34,7 +34,6 @@ class Hold:
         until_ms: how long updates wait; None: until their window has closed.
         grace_ms: of the windows, where they wait for those.
         max_records: how many keys a task holds, or None.
-        when_full: `emit` or `shutdown`.
         name: the step's, for the message when a buffer is full.
     """
 

@@ -66,8 +66,6 @@ def execute(
 
     Args:
         left, right: versions, new ones and older ones; `old` and `seen_ts` are used where there.
-        how: `inner`, `left` or `outer`.
-        since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
         multi_row: whether a side may hold several rows of one trigger.
         sequential_sides: whether both sides' rows of one trigger come one after the other.

@@ -27,11 +27,9 @@ from lakestreams.operators.records import (
     TASK,
     TIME,
     lean_contributors,
-    number_of,
 )
 from lakestreams.operators.versioned_table import worker
 from lakestreams.operators.versioned_table.worker import CLOCK_KIND, HISTORY, REACHED
-from lakestreams.operators.windows import require_comparable_keys
 from lakestreams.operators.workers import ROWS_OF_A_WORKER, Shares, in_workers
 
 if TYPE_CHECKING:
@@ -107,13 +105,10 @@ def milliseconds(span: int | Column) -> Column:
 
 
 def _through_workers(rows: DataFrame, table: Versioned, step: Step, *, looks_back: bool = False) -> DataFrame:
-    require_comparable_keys(rows)
     schema = StructType([StructField(one.name, one.dataType) for one in rows.schema])
     given = rows.withColumns({CONTRIBUTORS: lean_contributors(), HISTORY: milliseconds(table.history)})
     known = _with_reached(given, table.realm) if looks_back and table.shares > 1 else given
-    if not table.by_key:
-        return in_workers(known, step, schema, *table.by_task())
-    return in_workers(_taken(known), step, schema, number_of(F.col(KEY), F.struct(ORDER, PLACE)), table.shares)
+    return in_workers(_taken(known) if table.by_key else known, step, schema, *table.spread())
 
 
 def _taken(rows: DataFrame) -> DataFrame:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakestreams.operators.placed import MISSING
+from lakestreams.operators.arrays import MISSING
 from lakestreams.operators.segments import Flags, Ints, groups, running
 
 NEVER, ALWAYS = -(1 << 62), 1 << 62  # times before and behind all others

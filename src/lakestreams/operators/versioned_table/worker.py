@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestreams.operators import arrays
-from lakestreams.operators.placed import MISSING, taken
+from lakestreams.operators.arrays import MISSING
+from lakestreams.operators.placed import taken
 from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE
 from lakestreams.operators.versioned_table import kernel
 from lakestreams.operators.versioned_table.kernel import Versions
