@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -270,9 +271,14 @@ def _grace_too_short(patch: pytest.MonkeyPatch) -> None:
 
 def _bounds_too_long(patch: pytest.MonkeyPatch) -> None:
     """Records look out for longer than they were told."""
-    real = race.Options
-    longer = lambda join: replace(join, wait=join.wait + 20, amend=join.amend + 20)  # noqa: E731
-    patch.setattr(race, "Options", lambda join, *rest, **more: real(longer(join), *rest, **more))
+    real = race._through_workers
+
+    def longer(both: Any, state: Any, step: Any, *rest: Any) -> Any:
+        join, *given = step.args
+        join = replace(join, wait=join.wait + 20, amend=join.amend + 20)
+        return real(both, state, partial(step.func, join, *given, **step.keywords), *rest)
+
+    patch.setattr(race, "_through_workers", longer)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from tests.verify.test_second_opinion import evaluated, joins, part_of, tampered
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.config.compile import load_pipeline
 from lakestreams.evaluate import sides
-from lakestreams.operators import lookup, records, versions
+from lakestreams.operators import records, versions
+from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
 from lakestreams.testing.small import small
@@ -193,8 +194,8 @@ def _details_stay(patch: pytest.MonkeyPatch) -> None:
 
 def _rows_without_places(patch: pytest.MonkeyPatch) -> None:
     """All rows that one record causes stand in one place."""
-    real = lookup._results
-    patch.setattr(lookup, "_results", lambda *given: real(*given).withColumn("n", F.lit(0)))
+    real = stream_table._results
+    patch.setattr(stream_table, "_results", lambda *given: real(*given).withColumn("n", F.lit(0)))
 
 
 def _lookups_see_the_update(patch: pytest.MonkeyPatch) -> None:
