@@ -63,7 +63,9 @@ def last_clocks(past: Pair) -> DataFrame:
 
 
 def key_hashes(new: Pair, past: Pair, clocks: DataFrame, join: Windowed) -> DataFrame:
-    """Of what `prune` is given the hashes of the keys whose past is wanted: those of new rows, and those of rows whose windows may close now.
+    """Hashes of the keys whose past is wanted: those of new rows, and those of rows whose windows may close now.
+
+    Arguments are as those of `prune`.
 
     Returns:
         A column `key_hash`, each once. Two keys of one hash do no harm.

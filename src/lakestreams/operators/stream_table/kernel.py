@@ -81,9 +81,9 @@ def execute(
         many_changes: whether the table's changes are so many that some keys may have many versions: these then go another way.
 
     Returns:
-        Records of the points with `rk` and `rv` (the row's key and value, null where unmatched), `kind` matched or
-        unmatched, the row's contributors appended; and `by`, if it is no column of records (KIP-1340: a joiner may ask for
-        it, also where nothing was found).
+        Records of the points with `rk` and `rv`: the row's key and value, null where unmatched. `kind` is matched or
+        unmatched, and the row's contributors are appended. `by` comes along if it is no column of records: a joiner may ask
+        for it, also where nothing was found (KIP-1340).
     """
     if not many_changes or table.changes is None:
         return _by_hash(points, by, table, how, since, overlap)
